@@ -1,0 +1,1 @@
+"""What tests share: fakes, reference models, conformance suites, and readers of this repository's own source."""
