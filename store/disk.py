@@ -1,0 +1,303 @@
+"""The real ``Disk``: file calls of the operating system that follow no symlink and never mistake trouble for absence.
+
+What every operation keeps:
+
+  D1  No symlink is followed below ``root``: the folders on the way are looked at one by one, the last part is opened
+      with O_NOFOLLOW. ``root`` itself comes from ``resolve_root``, which follows links once.
+  D2  A descriptor that was opened is asked what it is before it is used: only regular files hold data.
+  D3  No descriptor outlives its call or reaches another program (O_CLOEXEC), and no call waits for the far end of a
+      pipe (O_NONBLOCK, which regular files ignore).
+  D4  Only "nothing has this name" is reported as missing. All else is a StoreError with path, cause and remedy; its
+      ``data`` has ``path``, ``operation`` and ``errno`` (a name such as ``"ENOSPC"``), or ``found`` and ``wanted``.
+  D5  Interrupted calls are repeated by Python itself, short writes by the loop here.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import stat
+import sys
+from collections.abc import Iterator
+from typing import final
+
+import attrs
+
+from .algebra.errors import StoreError
+from .disk_paths import check_path, disk_refusal, encodable, kind_of, mount_type, refused, wrong_kind
+from .ports import FileKind, FileStat
+
+if sys.platform != "win32":  # importable there too, so that opening a store can refuse by name
+    import fcntl
+
+_MOUNTS = "/proc/self/mountinfo"
+_SAFE = 0
+for _name in ("O_NOFOLLOW", "O_CLOEXEC", "O_NONBLOCK", "O_NOCTTY"):  # D1, D3
+    _SAFE |= getattr(os, _name, 0)
+
+
+def resolve_root(path: str) -> str:
+    """The absolute path of an agent directory with all symlinks followed, now and never again (Ours-10).
+
+    What does not exist yet is kept as written. A link that leads nowhere stays and is refused when it is used.
+
+    Raises:
+      StoreError: E_UNSUPPORTED on Windows; E_DISK for a loop of links or a folder that may not be entered.
+    """
+    if sys.platform == "win32":  # Ours-20
+        raise StoreError("E_UNSUPPORTED", "strataflow does not run on Windows; use Linux, macOS or WSL", path=path)
+    if "\0" in path or not encodable(path):
+        raise refused("resolve", path, errno.EINVAL)
+    try:
+        absolute = path if os.path.isabs(path) else os.path.join(os.getcwd(), path)
+        try:
+            return os.path.realpath(absolute, strict=True)
+        except FileNotFoundError:
+            head, tail = os.path.split(absolute.rstrip("/"))
+            # realpath without strict would do this too, but would hide a loop or a refusal on the way.
+            return os.path.normpath(os.path.join(resolve_root(head), tail))
+    except OSError as error:
+        raise disk_refusal("resolve", path, error) from error
+
+
+def _kind_at(path: str) -> FileKind | None:
+    try:
+        return kind_of(os.lstat(path).st_mode)
+    except FileNotFoundError:
+        return None
+
+
+@contextlib.contextmanager
+def translated(operation: str, path: str, wanted: FileKind = "file") -> Iterator[None]:
+    """Turn each OSError of the block into the StoreError that says what is wrong with ``path`` (D4)."""
+    try:
+        yield
+    except OSError as error:
+        found: FileKind | None = None
+        with contextlib.suppress(OSError):
+            # The codes for "wrong kind" differ between systems and calls (ELOOP, EISDIR, ENOTDIR, EPERM, EEXIST,
+            # ENXIO): what lies there is the better witness.
+            found = _kind_at(path)
+        if found is not None and found != wanted:
+            raise wrong_kind(path, found, wanted) from error
+        raise disk_refusal(operation, path, error) from error
+
+
+@contextlib.contextmanager
+def opened(path: str, flags: int, wanted: FileKind = "file", mode: int = 0o600) -> Iterator[int]:
+    """A descriptor of ``path``, checked to be of the wanted kind (D2) and closed at the end."""
+    descriptor = os.open(path, flags | _SAFE, mode)
+    try:
+        found = kind_of(os.fstat(descriptor).st_mode)
+        if found != wanted:
+            raise wrong_kind(path, found, wanted)
+        yield descriptor
+    finally:
+        with contextlib.suppress(InterruptedError):  # closed all the same; closing again could hit a stranger's
+            os.close(descriptor)
+
+
+def _read_all(descriptor: int) -> bytes:
+    # The size is only a guess (files of /proc have none); the end is where nothing comes any more.
+    chunks = [os.read(descriptor, os.fstat(descriptor).st_size + 1)]
+    while chunks[-1]:
+        chunks.append(os.read(descriptor, 1 << 16))
+    return b"".join(chunks)
+
+
+def _write_all(descriptor: int, data: bytes) -> None:
+    rest = memoryview(data)
+    while rest:
+        written = os.write(descriptor, rest)
+        if written == 0:
+            raise OSError(errno.EIO, "")  # a disk that takes nothing and says nothing would hold us here for ever
+        rest = rest[written:]
+
+
+def _sync(descriptor: int) -> None:
+    full = getattr(fcntl, "F_FULLFSYNC", None)
+    if full is not None:  # macOS: plain fsync stops at the cache of the drive
+        with contextlib.suppress(OSError):
+            fcntl.fcntl(descriptor, full)
+            return
+        # Some file systems do not know the call; plain fsync then tells success or failure.
+    os.fsync(descriptor)
+
+
+@final
+@attrs.frozen
+class RealDisk:
+    """The ``Disk`` of this machine. ``root`` is where looking for symlinks begins: ``"/"`` looks at every folder."""
+
+    root: str = "/"
+
+    def read(self, path: str) -> bytes | None:
+        if not self._folders_exist("read", path):
+            return None
+        with translated("read", path):
+            try:
+                with opened(path, os.O_RDONLY) as descriptor:
+                    return _read_all(descriptor)
+            except FileNotFoundError:
+                return None
+
+    def stat(self, path: str) -> FileStat | None:
+        if not self._folders_exist("stat", path):
+            return None
+        with translated("stat", path):
+            try:
+                found = os.lstat(path)
+            except FileNotFoundError:
+                return None
+        return FileStat(
+            kind=kind_of(found.st_mode),
+            size_bytes=found.st_size,
+            mode=stat.S_IMODE(found.st_mode),
+            device=found.st_dev,
+            inode=found.st_ino,
+            mtime_ns=found.st_mtime_ns,
+            owner_uid=found.st_uid,
+        )
+
+    def list(self, path: str) -> list[str] | None:
+        if not self._folders_exist("list", path):
+            return None
+        with translated("list", path, "folder"):
+            try:
+                with opened(path, os.O_RDONLY, "folder") as descriptor:
+                    return sorted(os.listdir(descriptor))
+            except FileNotFoundError:
+                return None
+
+    def make_folder(self, path: str) -> bool:
+        self._folders_exist("make_folder", path)
+        with translated("make_folder", path, "folder"):
+            try:
+                os.mkdir(path, 0o700)
+            except FileExistsError:
+                if _kind_at(path) != "folder":
+                    raise
+                return False
+            return True
+
+    def write_new(self, path: str, data: bytes, *, mode: int = 0o600) -> None:
+        self._folders_exist("write_new", path)
+        created: os.stat_result | None = None
+        with translated("write_new", path):
+            try:
+                with opened(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode=mode) as descriptor:
+                    created = os.fstat(descriptor)
+                    if stat.S_IMODE(created.st_mode) != mode:
+                        # The umask took bits away that a replaced file had (Ours-14). The file is ours, so a refusal
+                        # means that this file system keeps no modes.
+                        with contextlib.suppress(PermissionError):
+                            os.fchmod(descriptor, mode)
+                    _write_all(descriptor, data)
+            except BaseException:
+                # Half a file under its final name must not stay. Only ours is removed, not what replaced it.
+                with contextlib.suppress(OSError):
+                    if created is not None and os.path.samestat(created, os.lstat(path)):
+                        os.unlink(path)
+                raise
+
+    def append(self, path: str, data: bytes) -> None:
+        self._folders_exist("append", path)
+        # After a failure a part of the data may stay. It is not cut off here: with two appenders that could take the
+        # other one's record, while a torn tail is something that each reader of such files must bear anyway.
+        with translated("append", path), opened(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT) as descriptor:
+            _write_all(descriptor, data)
+
+    def sync_file(self, path: str) -> None:
+        self._folders_exist("sync_file", path)
+        with translated("sync_file", path), opened(path, os.O_RDONLY) as descriptor:
+            _sync(descriptor)
+
+    def sync_folder(self, path: str) -> None:
+        self._folders_exist("sync_folder", path)
+        with translated("sync_folder", path, "folder"), opened(path, os.O_RDONLY, "folder") as descriptor:
+            try:
+                _sync(descriptor)
+            except OSError as error:
+                # "Folders cannot be synced here" says that names are kept in another way. A failed sync is EIO.
+                if error.errno not in (errno.EINVAL, errno.ENOTSUP):
+                    raise
+
+    def rename(self, source: str, target: str) -> None:
+        self._require_file("rename", source)
+        self._folders_exist("rename", target)
+        with translated("rename", target):
+            found = _kind_at(target)
+            if found not in (None, "file"):  # rename would replace a symlink without a word
+                raise wrong_kind(target, found, "file")
+            os.rename(source, target)
+
+    def link(self, source: str, target: str) -> bool:
+        self._require_file("link", source)
+        self._folders_exist("link", target)
+        with translated("link", target):
+            try:
+                os.link(source, target, follow_symlinks=False)
+            except FileExistsError:
+                return False
+            return True
+
+    def unlink(self, path: str) -> bool:
+        if not self._folders_exist("unlink", path):
+            return False
+        with translated("unlink", path):
+            found = _kind_at(path)
+            if found not in (None, "file"):
+                raise wrong_kind(path, found, "file")
+            try:
+                os.unlink(path)
+            except FileNotFoundError:
+                return False
+            return True
+
+    def remove_folder(self, path: str) -> bool:
+        if not self._folders_exist("remove_folder", path):
+            return False
+        with translated("remove_folder", path, "folder"):
+            try:
+                os.rmdir(path)
+            except FileNotFoundError:
+                return False
+            return True
+
+    def file_system_type(self, path: str) -> str:
+        check_path("file_system_type", path)
+        try:
+            with opened(_MOUNTS, os.O_RDONLY) as descriptor:
+                text = os.fsdecode(_read_all(descriptor))
+        except (OSError, StoreError):
+            return ""  # not Linux
+        device = ""
+        with contextlib.suppress(OSError):
+            number = os.lstat(path).st_dev
+            device = f"{os.major(number)}:{os.minor(number)}"
+        return mount_type(text, path, device)
+
+    def _require_file(self, operation: str, path: str) -> None:
+        self._folders_exist(operation, path)
+        with translated(operation, path):
+            found = kind_of(os.lstat(path).st_mode)
+            if found != "file":
+                raise wrong_kind(path, found, "file")
+
+    def _folders_exist(self, operation: str, path: str) -> bool:
+        """Whether all folders between the root and ``path`` exist. Refuses one that is not a real folder (D1)."""
+        check_path(operation, path)
+        base = self.root.rstrip("/")
+        start = len(base) + 1 if path.startswith(base + "/") else 1
+        end = path.find("/", start)
+        while end != -1:
+            folder = path[:end]
+            with translated(operation, folder, "folder"):
+                found = _kind_at(folder)
+            if found is None:
+                return False
+            if found != "folder":
+                raise wrong_kind(folder, found, "folder")
+            end = path.find("/", end + 1)
+        return True
