@@ -31,6 +31,7 @@ from .ports import FileKind, FileStat
 if sys.platform != "win32":  # importable there too, so that opening a store can refuse by name
     import fcntl
 
+_unless_missing = contextlib.suppress(FileNotFoundError)  # D4
 _MOUNTS = "/proc/self/mountinfo"
 _SAFE = 0
 for _name in ("O_NOFOLLOW", "O_CLOEXEC", "O_NONBLOCK", "O_NOCTTY"):  # D1, D3
@@ -62,10 +63,9 @@ def resolve_root(path: str) -> str:
 
 
 def _kind_at(path: str) -> FileKind | None:
-    try:
+    with _unless_missing:
         return kind_of(os.lstat(path).st_mode)
-    except FileNotFoundError:
-        return None
+    return None
 
 
 @contextlib.contextmanager
@@ -84,18 +84,46 @@ def translated(operation: str, path: str, wanted: FileKind = "file") -> Iterator
         raise disk_refusal(operation, path, error) from error
 
 
-@contextlib.contextmanager
-def opened(path: str, flags: int, wanted: FileKind = "file", mode: int = 0o600) -> Iterator[int]:
-    """A descriptor of ``path``, checked to be of the wanted kind (D2) and closed at the end."""
+def open_checked(path: str, flags: int, wanted: FileKind = "file", mode: int = 0o600) -> int:
+    """A descriptor of ``path``, known to be of the wanted kind (D2). Raises OSError or StoreError."""
     descriptor = os.open(path, flags | _SAFE, mode)
     try:
         found = kind_of(os.fstat(descriptor).st_mode)
         if found != wanted:
             raise wrong_kind(path, found, wanted)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+@contextlib.contextmanager
+def opened(path: str, flags: int, wanted: FileKind = "file", mode: int = 0o600) -> Iterator[int]:
+    """``open_checked`` for the length of a block."""
+    descriptor = open_checked(path, flags, wanted, mode)
+    try:
         yield descriptor
     finally:
         with contextlib.suppress(InterruptedError):  # closed all the same; closing again could hit a stranger's
             os.close(descriptor)
+
+
+def folders_exist(root: str, operation: str, path: str) -> bool:
+    """Whether all folders between ``root`` and ``path`` exist. Refuses one that is not a real folder (D1)."""
+    check_path(operation, path)
+    base = root.rstrip("/")
+    start = len(base) + 1 if path.startswith(base + "/") else 1
+    end = path.find("/", start)
+    while end != -1:
+        folder = path[:end]
+        with translated(operation, folder, "folder"):
+            found = _kind_at(folder)
+        if found is None:
+            return False
+        if found != "folder":
+            raise wrong_kind(folder, found, "folder")
+        end = path.find("/", end + 1)
+    return True
 
 
 def _read_all(descriptor: int) -> bytes:
@@ -104,6 +132,15 @@ def _read_all(descriptor: int) -> bytes:
     while chunks[-1]:
         chunks.append(os.read(descriptor, 1 << 16))
     return b"".join(chunks)
+
+
+def read_system_text(path: str) -> str:
+    """What a file of /proc says now; empty where it does not exist or may not be read."""
+    try:
+        with opened(path, os.O_RDONLY) as descriptor:
+            return os.fsdecode(_read_all(descriptor))
+    except (OSError, StoreError):
+        return ""
 
 
 def _write_all(descriptor: int, data: bytes) -> None:
@@ -133,17 +170,14 @@ class RealDisk:
     root: str = "/"
 
     def read(self, path: str) -> bytes | None:
-        if not self._folders_exist("read", path):
+        if not folders_exist(self.root, "read", path):
             return None
-        with translated("read", path):
-            try:
-                with opened(path, os.O_RDONLY) as descriptor:
-                    return _read_all(descriptor)
-            except FileNotFoundError:
-                return None
+        with translated("read", path), _unless_missing, opened(path, os.O_RDONLY) as descriptor:
+            return _read_all(descriptor)
+        return None
 
     def stat(self, path: str) -> FileStat | None:
-        if not self._folders_exist("stat", path):
+        if not folders_exist(self.root, "stat", path):
             return None
         with translated("stat", path):
             try:
@@ -161,17 +195,14 @@ class RealDisk:
         )
 
     def list(self, path: str) -> list[str] | None:
-        if not self._folders_exist("list", path):
+        if not folders_exist(self.root, "list", path):
             return None
-        with translated("list", path, "folder"):
-            try:
-                with opened(path, os.O_RDONLY, "folder") as descriptor:
-                    return sorted(os.listdir(descriptor))
-            except FileNotFoundError:
-                return None
+        with translated("list", path, "folder"), _unless_missing, opened(path, os.O_RDONLY, "folder") as descriptor:
+            return sorted(os.listdir(descriptor))
+        return None
 
     def make_folder(self, path: str) -> bool:
-        self._folders_exist("make_folder", path)
+        folders_exist(self.root, "make_folder", path)
         with translated("make_folder", path, "folder"):
             try:
                 os.mkdir(path, 0o700)
@@ -182,7 +213,7 @@ class RealDisk:
             return True
 
     def write_new(self, path: str, data: bytes, *, mode: int = 0o600) -> None:
-        self._folders_exist("write_new", path)
+        folders_exist(self.root, "write_new", path)
         created: os.stat_result | None = None
         with translated("write_new", path):
             try:
@@ -202,19 +233,19 @@ class RealDisk:
                 raise
 
     def append(self, path: str, data: bytes) -> None:
-        self._folders_exist("append", path)
+        folders_exist(self.root, "append", path)
         # After a failure a part of the data may stay. It is not cut off here: with two appenders that could take the
         # other one's record, while a torn tail is something that each reader of such files must bear anyway.
         with translated("append", path), opened(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT) as descriptor:
             _write_all(descriptor, data)
 
     def sync_file(self, path: str) -> None:
-        self._folders_exist("sync_file", path)
+        folders_exist(self.root, "sync_file", path)
         with translated("sync_file", path), opened(path, os.O_RDONLY) as descriptor:
             _sync(descriptor)
 
     def sync_folder(self, path: str) -> None:
-        self._folders_exist("sync_folder", path)
+        folders_exist(self.root, "sync_folder", path)
         with translated("sync_folder", path, "folder"), opened(path, os.O_RDONLY, "folder") as descriptor:
             try:
                 _sync(descriptor)
@@ -225,79 +256,52 @@ class RealDisk:
 
     def rename(self, source: str, target: str) -> None:
         self._require_file("rename", source)
-        self._folders_exist("rename", target)
+        self._is_file("rename", target)  # rename would replace a symlink without a word
         with translated("rename", target):
-            found = _kind_at(target)
-            if found not in (None, "file"):  # rename would replace a symlink without a word
-                raise wrong_kind(target, found, "file")
             os.rename(source, target)
 
     def link(self, source: str, target: str) -> bool:
         self._require_file("link", source)
-        self._folders_exist("link", target)
-        with translated("link", target):
-            try:
-                os.link(source, target, follow_symlinks=False)
-            except FileExistsError:
-                return False
+        folders_exist(self.root, "link", target)
+        with translated("link", target), contextlib.suppress(FileExistsError):
+            os.link(source, target, follow_symlinks=False)
             return True
+        return False
 
     def unlink(self, path: str) -> bool:
-        if not self._folders_exist("unlink", path):
+        if not self._is_file("unlink", path):
             return False
-        with translated("unlink", path):
-            found = _kind_at(path)
-            if found not in (None, "file"):
-                raise wrong_kind(path, found, "file")
-            try:
-                os.unlink(path)
-            except FileNotFoundError:
-                return False
+        with translated("unlink", path), _unless_missing:
+            os.unlink(path)
             return True
+        return False
 
     def remove_folder(self, path: str) -> bool:
-        if not self._folders_exist("remove_folder", path):
+        if not folders_exist(self.root, "remove_folder", path):
             return False
-        with translated("remove_folder", path, "folder"):
-            try:
-                os.rmdir(path)
-            except FileNotFoundError:
-                return False
+        with translated("remove_folder", path, "folder"), _unless_missing:
+            os.rmdir(path)
             return True
+        return False
 
     def file_system_type(self, path: str) -> str:
         check_path("file_system_type", path)
-        try:
-            with opened(_MOUNTS, os.O_RDONLY) as descriptor:
-                text = os.fsdecode(_read_all(descriptor))
-        except (OSError, StoreError):
-            return ""  # not Linux
         device = ""
         with contextlib.suppress(OSError):
             number = os.lstat(path).st_dev
             device = f"{os.major(number)}:{os.minor(number)}"
-        return mount_type(text, path, device)
+        return mount_type(read_system_text(_MOUNTS), path, device)
+
+    def _is_file(self, operation: str, path: str) -> bool:
+        """Whether a regular file has this name; anything else there is refused."""
+        if not folders_exist(self.root, operation, path):
+            return False
+        with translated(operation, path):
+            found = _kind_at(path)
+        if found is not None and found != "file":
+            raise wrong_kind(path, found, "file")
+        return found is not None
 
     def _require_file(self, operation: str, path: str) -> None:
-        self._folders_exist(operation, path)
-        with translated(operation, path):
-            found = kind_of(os.lstat(path).st_mode)
-            if found != "file":
-                raise wrong_kind(path, found, "file")
-
-    def _folders_exist(self, operation: str, path: str) -> bool:
-        """Whether all folders between the root and ``path`` exist. Refuses one that is not a real folder (D1)."""
-        check_path(operation, path)
-        base = self.root.rstrip("/")
-        start = len(base) + 1 if path.startswith(base + "/") else 1
-        end = path.find("/", start)
-        while end != -1:
-            folder = path[:end]
-            with translated(operation, folder, "folder"):
-                found = _kind_at(folder)
-            if found is None:
-                return False
-            if found != "folder":
-                raise wrong_kind(folder, found, "folder")
-            end = path.find("/", end + 1)
-        return True
+        if not self._is_file(operation, path):
+            raise refused(operation, path, errno.ENOENT)

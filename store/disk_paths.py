@@ -27,6 +27,11 @@ _ACTIONS = {
     "link": "link a file to",
     "rename": "move a file to",
 }
+# The words of the system for what is refused without asking it.
+_REASONS = {
+    errno.ENOENT: "No such file or directory",
+    errno.EINVAL: "Invalid argument",
+}
 _REMEDIES = {
     "EACCES": "allow this user to use it",
     "EPERM": "allow this user to use it",
@@ -67,7 +72,7 @@ def disk_refusal(operation: str, path: str, cause: OSError) -> StoreError:
 
 def refused(operation: str, path: str, code: int) -> StoreError:
     """``disk_refusal`` for an ``errno`` number that no system call has given."""
-    return disk_refusal(operation, path, OSError(code, ""))
+    return disk_refusal(operation, path, OSError(code, _REASONS.get(code, "")))
 
 
 def wrong_kind(path: str, found: FileKind, wanted: FileKind) -> StoreError:
