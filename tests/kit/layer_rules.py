@@ -1,0 +1,133 @@
+"""Who may import what: the table. ``layer_checker`` reads it, ``tests/meta/test_layering.py`` enforces it.
+
+::
+
+    src/strataflow   the face: doors of the three layers
+    runtime/surfaces the runtime's door            (parse, call, print)
+    runtime          doors of store and actors     (assembly)
+    actors           the store's door              (trio begins here; no files, no processes)
+    store            itself                        (no event loop, no clock)
+    store/projection, store/algebra                (pure)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import attrs
+
+# Standard library without I/O, clock, randomness or process state. A new name here needs a look at what it can do.
+PURE_STDLIB = frozenset(
+    "__future__ abc array base64 binascii bisect collections contextlib copy dataclasses datetime decimal difflib enum "
+    "fnmatch fractions functools graphlib hashlib heapq html itertools json keyword math numbers operator posixpath "
+    "re reprlib statistics string struct textwrap types typing unicodedata zlib".split()
+)
+CLOCKS_AND_CHANCE = frozenset("time random secrets uuid".split())
+WORLD = frozenset(
+    "asyncio ctypes fcntl glob io mmap multiprocessing os pathlib pty resource select selectors shutil signal socket "
+    "sqlite3 subprocess tempfile".split()
+)
+FILE_MODULES = ("store/disk.py", "store/lock.py")
+
+
+@attrs.frozen
+class Layer:
+    """One row of the table.
+
+    ``doors`` are packages of which only the door may be used, ``inner`` packages may be used module by module.
+    ``stdlib`` is an allow list (None: everything but ``refused``). ``third_party`` holds import names, not names of
+    distributions. ``never_uses`` holds builtins (``open``) and attributes (``trio.run``).
+    """
+
+    name: str
+    doors: frozenset[str]
+    inner: frozenset[str]
+    third_party: frozenset[str]
+    refused: frozenset[str] = frozenset()
+    stdlib: frozenset[str] | None = None
+    never_uses: frozenset[str] = frozenset()
+
+
+_NOW = frozenset({"datetime.now", "datetime.utcnow", "datetime.today", "date.today"})
+_TRIO_WORLD = frozenset(
+    f"trio.{name}"
+    for name in "Path open_file wrap_file run_process lowlevel.open_process socket open_tcp_stream open_tcp_listeners "
+    "open_unix_socket open_signal_receiver open_ssl_over_tcp_stream serve_tcp run".split()
+)
+_STORE = "strataflow.store"
+_ACTORS = "strataflow.actors"
+_RUNTIME = "strataflow.runtime"
+SURFACES_PACKAGE = "strataflow.runtime.surfaces"
+CLI = f"{SURFACES_PACKAGE}.cli"
+
+
+def _pure(name: str, doors: frozenset[str], inner: frozenset[str]) -> Layer:
+    calls = frozenset({"open", "input"}) | _NOW
+    return Layer(name, doors, inner, frozenset({"attrs"}), stdlib=PURE_STDLIB, never_uses=calls)
+
+
+ALGEBRA = _pure("algebra", frozenset(), frozenset({f"{_STORE}.algebra"}))
+PROJECTION = _pure("projection", frozenset(), frozenset({f"{_STORE}.algebra", f"{_STORE}.projection"}))
+STORE = Layer(
+    "store",
+    frozenset(),
+    frozenset({_STORE}),
+    frozenset({"attrs", "cattrs", "orjson"}),
+    refused=CLOCKS_AND_CHANCE | WORLD,
+    never_uses=frozenset({"open", "input"}) | _NOW,
+)
+DECISION = _pure("pure decision", frozenset({_STORE}), frozenset({_ACTORS, f"{_RUNTIME}.agent"}))
+ACTORS = Layer(
+    "actors",
+    frozenset({_STORE}),
+    frozenset({_ACTORS}),
+    frozenset({"trio", "attrs", "trio_util"}),
+    refused=CLOCKS_AND_CHANCE | WORLD,
+    never_uses=frozenset({"open", "input"}) | _NOW | _TRIO_WORLD,
+)
+RUNTIME = Layer(
+    "runtime",
+    frozenset({_STORE, _ACTORS}),
+    frozenset({_RUNTIME}),
+    frozenset({"trio", "attrs"}),
+    refused=frozenset({"sqlite3"}),
+)
+SURFACES = Layer(
+    "surfaces",
+    frozenset({_RUNTIME}),
+    frozenset({SURFACES_PACKAGE}),
+    frozenset({"trio", "attrs"}),
+    refused=frozenset({"sqlite3"}),
+)
+FACE = Layer(
+    "face",
+    frozenset({_STORE, _ACTORS, _RUNTIME}),
+    frozenset(),
+    frozenset({"trio", "attrs"}),
+    refused=frozenset({"sqlite3"}),
+)
+
+# Single modules that differ from their folder's row.
+DECISIONS = frozenset({"actors/supervision.py", "runtime/agent/step.py"})
+EXTRA: Mapping[str, frozenset[str]] = {path: frozenset("fcntl io os pathlib shutil".split()) for path in FILE_MODULES}
+ONLY_IN: Mapping[str, tuple[str, ...]] = {
+    "orjson": ("store/codec.py",),
+    "trio_util": ("actors/_trio_util.py",),
+}
+
+
+def layer_of(path: str) -> Layer:
+    if path in DECISIONS:
+        return DECISION
+    for prefix, layer in (
+        ("store/algebra/", ALGEBRA),
+        ("store/projection/", PROJECTION),
+        ("store/", STORE),
+        ("actors/", ACTORS),
+        ("runtime/surfaces/", SURFACES),
+        ("runtime/", RUNTIME),
+        ("src/strataflow/", FACE),
+    ):
+        if path.startswith(prefix):
+            return layer
+    raise ValueError(f"{path} belongs to no layer")

@@ -1,0 +1,38 @@
+"""The public face. What is listed here is kept for ever, so a new name is a change that one can see."""
+
+from __future__ import annotations
+
+import types
+
+import strataflow
+from kit.source_tree import FACE_FOLDER, ROOT
+
+PUBLIC_NAMES = {
+    "__version__",
+}
+
+
+def test_the_face_offers_exactly_the_listed_names() -> None:
+    assert set(strataflow.__all__) == PUBLIC_NAMES
+    assert len(strataflow.__all__) == len(PUBLIC_NAMES), "a name stands twice"
+
+
+def test_nothing_public_is_reachable_beside_the_list() -> None:
+    # Sub-modules become attributes by being imported; they are reached by their own path, not by this door.
+    beside = {
+        name
+        for name, value in vars(strataflow).items()
+        if not name.startswith("_") and not isinstance(value, types.ModuleType) and name != "annotations"
+    }
+    assert beside <= PUBLIC_NAMES
+
+
+def test_every_public_name_explains_itself_in_a_docstring() -> None:
+    for name in PUBLIC_NAMES - {"__version__"}:
+        value = getattr(strataflow, name)
+        if isinstance(value, type) or callable(value):
+            assert (value.__doc__ or "").strip(), f"{name} has no docstring"
+
+
+def test_the_package_says_that_it_is_typed() -> None:
+    assert (ROOT / FACE_FOLDER / "py.typed").is_file()
