@@ -74,14 +74,27 @@ class ScopeState:
         return self.tail[-1].boundary if self.tail else self.base_boundary
 
     def accept(self, boundary: Boundary, patch: Json, value: Json, limit: int) -> ScopeState:
-        """This scope after one transition, folded so that ``limit`` (0…100) records stay visible."""
-        tail = (*self.tail, TailRecord(boundary, patch))
-        kept = tail[-limit:] if limit else ()
-        floor = tail[-limit - 1].boundary.position if len(tail) > limit else self.base_boundary.position
+        """This scope after one transition, with ``limit`` (0…100) records left visible."""
+        # The record that becomes the newest pushes the oldest visible one below the floor (Ours-4).
+        if limit == 0:
+            floor = boundary.position
+        elif len(self.tail) >= limit:
+            floor = self.tail[-limit].boundary.position
+        else:
+            floor = self.base_boundary.position
+        return self.follow(boundary, patch, value, floor)
+
+    def follow(self, boundary: Boundary, patch: Json, value: Json, floor: int) -> ScopeState:
+        """This scope after one transition whose writer left everything from ``floor`` on visible. (H1, H4)"""
         state = attrs.evolve(
-            self, value=value, revision=self.revision + 1, tail=tail, is_pruned=True, floor=max(self.floor, floor)
+            self,
+            value=value,
+            revision=self.revision + 1,
+            tail=(*self.tail, TailRecord(boundary, patch)),
+            is_pruned=True,
+            floor=max(self.floor, floor),
         )
-        return state if len(kept) == len(tail) else state.fold(state.floor)
+        return state.fold(state.floor)
 
     def fold(self, position: int) -> ScopeState:
         """Move the base forward over every record not newer than ``position``. Values and revision stay."""
