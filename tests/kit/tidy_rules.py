@@ -79,9 +79,7 @@ def swallowing_handlers(source: str) -> list[Finding]:
             if node.type is None:
                 found.append((node.lineno, "a bare except also catches cancellation; name the class"))
             elif "BaseException" in caught and not raises and not promised:
-                text = (
-                    "except BaseException must raise again, or keep the error and say in a comment where it is raised"
-                )
+                text = "except BaseException must raise again, or keep the error and comment on where it is raised"
                 found.append((node.lineno, text))
             elif "Exception" in caught and silent:
                 found.append((node.lineno, "an exception is swallowed without a trace"))
