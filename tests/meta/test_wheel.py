@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import tomllib
 import types
 from pathlib import Path
 
@@ -53,3 +54,8 @@ def test_the_tree_to_compare_with_is_not_empty() -> None:
     names = wheel_check.tree_files()
     assert {"strataflow/__init__.py", "strataflow/__main__.py", "strataflow/py.typed"} <= names.keys()
     assert all(any(name.startswith(f"strataflow/{folder}/") for name in names) for folder in ["store", "actors"])
+
+
+def test_the_package_shows_the_readme_once_there_is_one() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert project.get("readme") == ("README.md" if (ROOT / "README.md").is_file() else None)
