@@ -1,0 +1,36 @@
+"""Every number of the actor layer, with its reason, and asserts that relate them."""
+
+from __future__ import annotations
+
+from typing import Final
+
+# A mailbox holds four full batches: senders feel back-pressure long before memory does, and an actor that is busy
+# with one batch finds the next ones ready.
+MAILBOX_CAPACITY: Final = 1024
+
+# What an actor takes at once. Amortises one sync over many commits, yet staging it stays within milliseconds.
+BATCH_MAX: Final = 256
+
+# A fault that three fresh starts in half a minute do not cure will not be cured by a fourth.
+RESTARTS_DEFAULT: Final = 3
+RESTART_WINDOW_S: Final = 30.0
+
+# The first restart is immediate: most crashes are one-off. Then 50 ms, doubled each time, so that a crash loop
+# neither spins nor keeps callers waiting for long.
+RESTART_DELAY_FIRST_S: Final = 0.05
+RESTART_DELAY_S_MAX: Final = 1.0
+
+# How long a child may drain what it accepted before it is cancelled.
+SHUTDOWN_S: Final = 5.0
+
+# Supervisors may be nested once (a runtime inside a host's tree); restarts multiply over the levels.
+SUPERVISOR_LEVELS_MAX: Final = 2
+RESTARTS_PRODUCT_MAX: Final = 16
+
+assert 0 < BATCH_MAX <= MAILBOX_CAPACITY
+assert (RESTARTS_DEFAULT + 1) ** SUPERVISOR_LEVELS_MAX <= RESTARTS_PRODUCT_MAX
+# A crash loop must use up its budget: all its delays together stay inside the window.
+assert RESTARTS_DEFAULT * RESTART_DELAY_S_MAX < RESTART_WINDOW_S
+assert 0 < RESTART_DELAY_FIRST_S <= RESTART_DELAY_S_MAX
+# A child that waits to be restarted notices a stop before its shutdown time is over.
+assert RESTART_DELAY_S_MAX < SHUTDOWN_S
