@@ -1,9 +1,175 @@
-"""The door of the store layer."""
+"""The door of the store layer: what is remembered, where, and what of it a prompt may see. Synchronous, no trio."""
 
-from .algebra.errors import CallError as CallError
-from .algebra.errors import ConfigError as ConfigError
-from .algebra.errors import ReadError as ReadError
-from .algebra.errors import RequestError as RequestError
-from .algebra.errors import RuntimeFailed as RuntimeFailed
-from .algebra.errors import StoreError as StoreError
-from .algebra.errors import StrataflowError as StrataflowError
+from .algebra import (
+    HISTORY_LIMIT_DEFAULT,
+    HISTORY_LIMIT_MAX,
+    PLANES,
+    SCOPES,
+    Boundary,
+    CallError,
+    ConfigError,
+    Json,
+    Lineage,
+    MissingDeletion,
+    ReadError,
+    ReadResult,
+    RequestError,
+    RuntimeFailed,
+    ScopeName,
+    ScopeState,
+    StoreError,
+    StrataflowError,
+    View,
+    apply_patch,
+    check_patch_arguments,
+    detach,
+    overlay,
+    read,
+    read_shared,
+    shown,
+)
+from .checkpoint import CheckpointReport, checkpoint, finish_prepared
+from .codec import compact, parse_strict, pretty
+from .disk import RealDisk, resolve_root
+from .disk_paths import check_path, disk_refusal, wrong_kind
+from .documents import MODES, Mode, RunRecord
+from .draft import Draft, Receipt
+from .foreign import Stamp, write_aside
+from .journal import SqliteJournal
+from .journal_types import (
+    Appended,
+    Base,
+    CheckpointList,
+    Journal,
+    JournalView,
+    Members,
+    Participant,
+    PiLockRecord,
+)
+from .layout import Layout, SessionAddress, cwd_key, normalise_cwd, session_key
+from .loading import Loaded, Wanted, load, wanted_scopes
+from .lock import FlockLocks, RealProcessTable, lock_holder_pid
+from .membership import (
+    Ground,
+    LeaveReport,
+    Member,
+    WaitForPi,
+    ensure_pi_lock,
+    join,
+    leave,
+    live_members,
+    make_folders,
+    note_ground,
+)
+from .memory_store import Fence, MemoryStore
+from .opening import check_old_formats, find_session, load_for_writing
+from .ports import (
+    Disk,
+    FileKind,
+    FileStat,
+    KernelLock,
+    LockAttempt,
+    Locks,
+    ProcessIdentity,
+    ProcessTable,
+)
+from .rows import Durability, NewRow, Row, RowKind, ScopePart
+from .settings import Settings, settings_from
+
+__all__ = [
+    "HISTORY_LIMIT_DEFAULT",
+    "HISTORY_LIMIT_MAX",
+    "MODES",
+    "PLANES",
+    "SCOPES",
+    "Appended",
+    "Base",
+    "Boundary",
+    "CallError",
+    "CheckpointList",
+    "CheckpointReport",
+    "ConfigError",
+    "Disk",
+    "Draft",
+    "Durability",
+    "Fence",
+    "FileKind",
+    "FileStat",
+    "FlockLocks",
+    "Ground",
+    "Journal",
+    "JournalView",
+    "Json",
+    "KernelLock",
+    "Layout",
+    "LeaveReport",
+    "Lineage",
+    "Loaded",
+    "LockAttempt",
+    "Locks",
+    "Member",
+    "Members",
+    "MemoryStore",
+    "MissingDeletion",
+    "Mode",
+    "NewRow",
+    "Participant",
+    "PiLockRecord",
+    "ProcessIdentity",
+    "ProcessTable",
+    "ReadError",
+    "ReadResult",
+    "RealDisk",
+    "RealProcessTable",
+    "Receipt",
+    "RequestError",
+    "Row",
+    "RowKind",
+    "RunRecord",
+    "RuntimeFailed",
+    "ScopeName",
+    "ScopePart",
+    "ScopeState",
+    "SessionAddress",
+    "Settings",
+    "SqliteJournal",
+    "Stamp",
+    "StoreError",
+    "StrataflowError",
+    "View",
+    "WaitForPi",
+    "Wanted",
+    "apply_patch",
+    "check_old_formats",
+    "check_patch_arguments",
+    "check_path",
+    "checkpoint",
+    "compact",
+    "cwd_key",
+    "detach",
+    "disk_refusal",
+    "ensure_pi_lock",
+    "find_session",
+    "finish_prepared",
+    "join",
+    "leave",
+    "live_members",
+    "load",
+    "load_for_writing",
+    "lock_holder_pid",
+    "make_folders",
+    "normalise_cwd",
+    "note_ground",
+    "overlay",
+    "parse_strict",
+    "pretty",
+    "read",
+    "read_shared",
+    "resolve_root",
+    "session_key",
+    "settings_from",
+    "shown",
+    "wanted_scopes",
+    "write_aside",
+    "wrong_kind",
+]

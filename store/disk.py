@@ -5,8 +5,7 @@ What every operation keeps:
   D1  No symlink is followed below ``root``: the folders on the way are looked at one by one, the last part is opened
       with O_NOFOLLOW. ``root`` itself comes from ``resolve_root``, which follows links once.
   D2  A descriptor that was opened is asked what it is before it is used: only regular files hold data.
-  D3  No descriptor outlives its call or reaches another program (O_CLOEXEC), and no call waits for the far end of a
-      pipe (O_NONBLOCK, which regular files ignore).
+  D3  No descriptor outlives its call or reaches another program, and no call waits for the far end of a pipe.
   D4  Only "nothing has this name" is reported as missing. All else is a StoreError with path, cause and remedy; its
       ``data`` has ``path``, ``operation`` and ``errno`` (a name such as ``"ENOSPC"``), or ``found`` and ``wanted``.
   D5  Interrupted calls are repeated by Python itself, short writes by the loop here.
@@ -32,9 +31,8 @@ if sys.platform != "win32":  # importable there too, so that opening a store can
     import fcntl
 
 _unless_missing = contextlib.suppress(FileNotFoundError)  # D4
-_MOUNTS = "/proc/self/mountinfo"
 _SAFE = 0
-for _name in ("O_NOFOLLOW", "O_CLOEXEC", "O_NONBLOCK", "O_NOCTTY"):  # D1, D3
+for _name in ("O_NOFOLLOW", "O_CLOEXEC", "O_NONBLOCK", "O_NOCTTY"):  # D1, D3; regular files ignore the last two
     _SAFE |= getattr(os, _name, 0)
 
 
@@ -76,8 +74,7 @@ def translated(operation: str, path: str, wanted: FileKind = "file") -> Iterator
     except OSError as error:
         found: FileKind | None = None
         with contextlib.suppress(OSError):
-            # The codes for "wrong kind" differ between systems and calls (ELOOP, EISDIR, ENOTDIR, EPERM, EEXIST,
-            # ENXIO): what lies there is the better witness.
+            # The codes for "wrong kind" differ between systems and calls; what lies there is the better witness.
             found = _kind_at(path)
         if found is not None and found != wanted:
             raise wrong_kind(path, found, wanted) from error
@@ -116,12 +113,14 @@ def folders_exist(root: str, operation: str, path: str) -> bool:
     end = path.find("/", start)
     while end != -1:
         folder = path[:end]
-        with translated(operation, folder, "folder"):
-            found = _kind_at(folder)
-        if found is None:
+        try:  # not by translated: this runs several times for each operation
+            mode = os.lstat(folder).st_mode
+        except FileNotFoundError:
             return False
-        if found != "folder":
-            raise wrong_kind(folder, found, "folder")
+        except OSError as error:
+            raise disk_refusal(operation, folder, error) from error
+        if not stat.S_ISDIR(mode):
+            raise wrong_kind(folder, kind_of(mode), "folder")
         end = path.find("/", end + 1)
     return True
 
@@ -155,10 +154,12 @@ def _write_all(descriptor: int, data: bytes) -> None:
 def _sync(descriptor: int) -> None:
     full = getattr(fcntl, "F_FULLFSYNC", None)
     if full is not None:  # macOS: plain fsync stops at the cache of the drive
-        with contextlib.suppress(OSError):
+        try:
             fcntl.fcntl(descriptor, full)
             return
-        # Some file systems do not know the call; plain fsync then tells success or failure.
+        except OSError as error:
+            if error.errno == errno.EIO:  # all else: this file system does not know the call
+                raise
     os.fsync(descriptor)
 
 
@@ -179,20 +180,11 @@ class RealDisk:
     def stat(self, path: str) -> FileStat | None:
         if not folders_exist(self.root, "stat", path):
             return None
-        with translated("stat", path):
-            try:
-                found = os.lstat(path)
-            except FileNotFoundError:
-                return None
-        return FileStat(
-            kind=kind_of(found.st_mode),
-            size_bytes=found.st_size,
-            mode=stat.S_IMODE(found.st_mode),
-            device=found.st_dev,
-            inode=found.st_ino,
-            mtime_ns=found.st_mtime_ns,
-            owner_uid=found.st_uid,
-        )
+        with translated("stat", path), _unless_missing:
+            found = os.lstat(path)
+            kind, mode = kind_of(found.st_mode), stat.S_IMODE(found.st_mode)
+            return FileStat(kind, found.st_size, mode, found.st_dev, found.st_ino, found.st_mtime_ns, found.st_uid)
+        return None
 
     def list(self, path: str) -> list[str] | None:
         if not folders_exist(self.root, "list", path):
@@ -206,7 +198,7 @@ class RealDisk:
         with translated("make_folder", path, "folder"):
             try:
                 os.mkdir(path, 0o700)
-            except FileExistsError:
+            except FileExistsError:  # asked afterwards: another process may create it at the same moment
                 if _kind_at(path) != "folder":
                     raise
                 return False
@@ -290,7 +282,7 @@ class RealDisk:
         with contextlib.suppress(OSError):
             number = os.lstat(path).st_dev
             device = f"{os.major(number)}:{os.minor(number)}"
-        return mount_type(read_system_text(_MOUNTS), path, device)
+        return mount_type(read_system_text("/proc/self/mountinfo"), path, device)
 
     def _is_file(self, operation: str, path: str) -> bool:
         """Whether a regular file has this name; anything else there is refused."""

@@ -34,7 +34,7 @@ def check_patch_arguments(arguments: Any) -> dict[ScopeName, Json]:
     if not isinstance(arguments, dict):
         raise CallError("E_SHAPE", f"patch_state takes an object of scopes, not {shown(arguments)}")
     for member in arguments:
-        if member not in SCOPES:
+        if not isinstance(member, str) or member not in SCOPES:
             raise CallError(
                 "E_FIELD", f"{shown(member)} is not a scope; give global, cwd or session", member=shown(member)
             )
@@ -47,6 +47,10 @@ def check_patch_arguments(arguments: Any) -> dict[ScopeName, Json]:
             raise CallError("E_SCOPE_EMPTY", f"{scope} is empty; leave it out", scope=scope)
     if not given:
         raise CallError("E_NO_SCOPE", "no scope is given; give at least one of global, cwd, session")
+    if type(arguments) is not dict or any(type(member) is not str for member in arguments):
+        raise CallError(
+            "E_JSON", "the arguments are no plain JSON object", pointer="", reason="a subclass of dict or str"
+        )
     patches = {scope: detach_checked(patch, allow_null=True, pointer=f"/{scope}") for scope, patch in given}
     _check_planes(patches)
     return patches
@@ -59,7 +63,7 @@ def _check_planes(patches: dict[ScopeName, Json]) -> None:
                 "E_PLANE",
                 f"{shown(plane)} in {scope} is not a plane; allowed are {', '.join(AUTHORABLE)}",
                 scope=scope,
-                plane=plane,
+                plane=shown(plane),
             )
     for scope, plane, content in _planes(patches):
         if type(content) is not dict:

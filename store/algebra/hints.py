@@ -60,7 +60,9 @@ class _Search:
             return False
         self.nodes += 1
         if type(value) is str:
-            return not self.mention.search(value) or self._add(False, where)
+            # Looking for a fixed text is a hundred times faster than the pattern, which only judges its surroundings.
+            is_mention = any(f"${target}" in value for target in self.targets) and self.mention.search(value)
+            return not is_mention or self._add(False, where)
         return self.visit_content(value, where, is_addressable)
 
     def visit_content(self, value: Any, where: str, is_addressable: bool) -> bool:

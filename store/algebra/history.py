@@ -104,9 +104,7 @@ class ScopeState:
         base = self.base
         for record in self.tail[:count]:
             base = replay(base, record.patch)
-        return attrs.evolve(
-            self, base=base, base_boundary=self.tail[count - 1].boundary, tail=self.tail[count:]
-        )
+        return attrs.evolve(self, base=base, base_boundary=self.tail[count - 1].boundary, tail=self.tail[count:])
 
     def value_at(self, position: int) -> Json:
         """The value as it was at ``position`` (at or after the base)."""

@@ -74,9 +74,7 @@ class _Draft:
                 self.evidence[name] = evidence
 
     def finished(self) -> StagedCall:
-        return StagedCall(
-            self.values, self.records, tuple(self.missing_deletions), tuple(self.cascaded), self.evidence
-        )
+        return StagedCall(self.values, self.records, tuple(self.missing_deletions), tuple(self.cascaded), self.evidence)
 
 
 def stage_patch(scopes: Mapping[ScopeName, ScopeState], patches: Mapping[ScopeName, Json]) -> StagedCall:

@@ -125,9 +125,7 @@ def detach(value: Any) -> Any:
     """A deep copy of a value that is known to keep the contract. Scalars are shared, containers never."""
     kind_of = type(value)
     if kind_of is dict:
-        return {
-            key: detach(item) if type(item) is dict or type(item) is list else item for key, item in value.items()
-        }
+        return {key: detach(item) if type(item) is dict or type(item) is list else item for key, item in value.items()}
     if kind_of is list:
         return [detach(item) if type(item) is dict or type(item) is list else item for item in value]
     return value

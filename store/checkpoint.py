@@ -1,0 +1,257 @@
+"""The checkpoint: canonical files follow the journal, off the commit path (Ours-1, J5, J7).
+
+    COLLECT -> STAGE -> PREPARED -> RENAMED -> DONE
+       |         |          |
+       +---------+--> as before (nothing was promised; staged files are garbage)
+                            +--> finished by whoever next holds ``checkpoint.lock``, also after power loss
+
+Everything here is synchronous and called with ``checkpoint.lock`` held, from a worker thread. Commits go on meanwhile;
+what they add is beyond the ``through`` of this checkpoint and simply stays in the journal.
+
+Invariants:
+  C1  A file is replaced only by a rename of a completely staged and synced file, and only while its bytes are those
+      the journal knows. Anything else makes its whole scope foreign; nothing of that scope is overwritten.
+  C2  A list is stored, durably, before the first rename and removed, durably, after the last folder sync.
+  C3  Rows leave the journal only in a later transaction than the one that says the files contain them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+import attrs
+
+from .algebra import HISTORY_LIMIT_MAX, StoreError, StrataflowError
+from .codec import decode
+from .foreign import Stamp, supersede
+from .image import ScopeImage, image_of, session_lineage
+from .journal_types import CheckpointList, Journal, JournalView
+from .layout import META, Layout, SessionAddress, scope_kind
+from .loading import Loaded, LoadedScope, Wanted, load
+from .ports import Disk
+from .rows import Row
+from .scope_files import encode_scope, encode_session, legal_suffix, read_scope
+from .staged_files import Staging
+
+_ROUNDS_MAX = 50
+_FULL = ("ENOSPC", "EDQUOT")
+
+
+@attrs.frozen
+class CheckpointReport:
+    """What one checkpoint did.
+
+    ``superseded`` scopes held bytes of others, which won. ``blocked`` ones could not be read or written, for the
+    cause given: their rows stay in the journal.
+    """
+
+    through: int = 0
+    scopes: tuple[str, ...] = ()
+    files: int = 0
+    size_bytes: int = 0
+    pruned_rows: int = 0
+    superseded: tuple[str, ...] = ()
+    blocked: Mapping[str, StrataflowError] = attrs.field(factory=dict)
+
+
+def checkpoint(
+    disk: Disk, layout: Layout, journal: Journal, stamp: Callable[[], Stamp], *, history_limit: int
+) -> CheckpointReport:
+    """Write everything that is accepted and not in the files yet, and finish what another process left.
+
+    Scopes whose files somebody else changed give way to those bytes first (J6).
+
+    Args:
+      stamp: who acts and when, with a fresh id at each call.
+      history_limit: how much history a session's run record tells (limit + 1 boundaries).
+
+    Raises:
+      StoreError: E_DISK, E_BUSY or E_BROKEN; nothing acknowledged is lost, call it again when the cause is gone.
+    """
+    finish_prepared(disk, layout, journal)
+    superseded: list[str] = []
+    for _ in range(_ROUNDS_MAX):
+        view = journal.view(None)
+        dirty = _dirty_scopes(view.rows)
+        if not dirty:
+            return CheckpointReport(through=view.head, superseded=tuple(superseded))
+        loaded = load(disk, layout, journal, _with_neighbours(dirty), after=None)
+        foreign = [item for item in loaded.scopes.values() if item.is_foreign]
+        if not foreign:
+            report = _write(disk, layout, journal, loaded, dirty, stamp().new_id, history_limit)
+            return attrs.evolve(report, superseded=tuple(superseded))
+        # One at a time: each adds a row, so the next must be judged on a new look.
+        if supersede(disk, layout, journal, foreign[0], loaded.view, stamp()):
+            superseded.append(foreign[0].wanted.scope)
+    raise StoreError("E_BUSY", f"{layout.root}: other writers kept changing the files; ask again", path=layout.root)
+
+
+def _write(
+    disk: Disk,
+    layout: Layout,
+    journal: Journal,
+    loaded: Loaded,
+    dirty: Mapping[str, Wanted],
+    token: str,
+    history_limit: int,
+) -> CheckpointReport:
+    view = loaded.view
+    images = _images(loaded.scopes, view.rows)
+    blocked = {name: item.error for name, item in loaded.scopes.items() if name in dirty and item.error}
+    staging = Staging(disk, layout, token)
+    try:
+        for name in sorted(dirty.keys() - blocked.keys()):
+            try:
+                staging.add(
+                    name, loaded.scopes[name], _encode(disk, layout, images, loaded.scopes[name], history_limit)
+                )
+            except StoreError as error:
+                if error.code == "E_DISK" and error.data.get("errno") in _FULL:
+                    raise
+                # Trouble in one folder is that scope's trouble (Ours-17).
+                blocked[name] = error
+        through = _through(view, set(blocked))
+        prepared = staging.sealed(through, view.head, images, loaded.scopes)
+        if prepared.after:
+            journal.prepare(prepared)  # C2
+    except BaseException:
+        staging.discard()
+        raise
+    lost = finish_prepared(disk, layout, journal)
+    return CheckpointReport(
+        through=through,
+        scopes=tuple(name for name in prepared.after if name not in lost),
+        files=len(prepared.moves),
+        size_bytes=staging.size_bytes,
+        pruned_rows=journal.prune(HISTORY_LIMIT_MAX),  # C3
+        blocked=blocked,
+    )
+
+
+def _dirty_scopes(rows: Sequence[Row]) -> dict[str, Wanted]:
+    """The scopes that rows beyond the last checkpoint change, with who owns them."""
+    dirty: dict[str, Wanted] = {}
+    for row in rows:
+        address = row.content.address
+        for scope in row.touches():
+            kind = scope_kind(scope)
+            assert address is not None
+            dirty[scope] = Wanted(
+                scope,
+                address.cwd if kind != "global" else None,
+                address.session_id if kind == "session" else None,
+            )
+    return dirty
+
+
+def _with_neighbours(dirty: Mapping[str, Wanted]) -> list[Wanted]:
+    """Dirty scopes and the shared scopes that dirty sessions also read: their run records tell of those boundaries."""
+    wanted = dict(dirty)
+    for item in dirty.values():
+        if scope_kind(item.scope) == "session":
+            assert item.cwd is not None
+            wanted.setdefault("", Wanted(""))
+            folder = item.scope.partition("/")[0]
+            wanted.setdefault(folder, Wanted(folder, item.cwd))
+    return list(wanted.values())
+
+
+def _images(loaded: Mapping[str, LoadedScope], rows: Iterable[Row]) -> dict[str, ScopeImage]:
+    """Each usable scope with the rows on top that its files do not contain."""
+    images = {name: image_of(item) for name, item in loaded.items() if item.error is None and not item.is_foreign}
+    for row in rows:
+        for scope in row.touches() & images.keys():
+            if row.seq > loaded[scope].through:
+                images[scope] = images[scope].apply(row)
+    return images
+
+
+def _encode(
+    disk: Disk, layout: Layout, images: Mapping[str, ScopeImage], found: LoadedScope, history_limit: int
+) -> dict[str, bytes]:
+    """The canonical files of one scope, all of them; nothing if no row changed them."""
+    scope = found.wanted.scope
+    image = images[scope]
+    if image.state is None or (found.base is not None and image.last_seq == found.base.last_seq):
+        return {}
+    meta = disk.read(layout.file(scope, META))
+    foreign_meta = decode(meta) if meta else {}
+    is_cwd = scope_kind(scope) == "cwd"
+    files = encode_scope(image.state, owner_cwd=image.cwd if is_cwd else None, foreign_meta=foreign_meta)
+    if scope_kind(scope) == "session":
+        assert image.run is not None
+        assert image.cwd is not None
+        assert image.session_id is not None
+        address = SessionAddress(image.cwd, image.session_id, scope.partition("/")[2])
+        trio = [images.get(address.scope(name)) for name in ("global", "cwd")]
+        shared = [item for item in trio if item is not None]
+        lineage = session_lineage(image, *shared)
+        assert lineage is not None
+        states = [item.state for item in (*shared, image) if item.state is not None]
+        boundaries = lineage.boundaries(states, history_limit)
+        files |= encode_session(image.run, legal_suffix(boundaries), address)
+    return files
+
+
+def _through(view: JournalView, left: set[str]) -> int:
+    """Up to where every row is in the files once this checkpoint is done: before the first row that is left out."""
+    for row in view.rows:
+        if row.touches() & left:
+            return row.seq - 1
+    return view.head
+
+
+def finish_prepared(disk: Disk, layout: Layout, journal: Journal) -> tuple[str, ...]:
+    """Finish the prepared list, if there is one, file by file. Returns the scopes that turned out to be foreign.
+
+    "After" is done, "before" is renamed, anything else makes the scope foreign (C1). Safe to repeat after any stop.
+    """
+    prepared = journal.view(None).prepared
+    if prepared is None:
+        _sweep(disk, layout)
+        return ()
+    found = {scope: read_scope(disk, layout, scope).identity for scope in prepared.after}
+    lost = [scope for scope, identities in found.items() if not _is_known(prepared, scope, identities)]
+    folders = _make_folders(disk, layout, [scope for scope in prepared.after if scope not in lost])
+    for move in prepared.moves:
+        if move.scope in lost or found[move.scope][move.name] == move.after:
+            continue
+        staged = layout.private("staged", move.staged)
+        if disk.stat(staged) is None:
+            lost.append(move.scope)
+            continue
+        disk.rename(staged, layout.file(move.scope, move.name))
+        folders.add(layout.folder(move.scope))
+    for folder in sorted(folders):
+        disk.sync_folder(folder)
+    after = {scope: base for scope, base in prepared.after.items() if scope not in lost}
+    through = prepared.through
+    if lost:
+        # Their rows are not in the files: nothing beyond the last finished checkpoint may count as written.
+        through = 0
+    journal.finish(attrs.evolve(prepared, after=after, through=through))  # C2
+    _sweep(disk, layout)
+    return tuple(lost)
+
+
+def _is_known(prepared: CheckpointList, scope: str, found: Mapping[str, str]) -> bool:
+    before, after = prepared.before[scope], prepared.after[scope].identity
+    return all(found[name] in (before[name], after[name]) for name in found)
+
+
+def _make_folders(disk: Disk, layout: Layout, scopes: Iterable[str]) -> set[str]:
+    changed = set()
+    for scope in sorted(scopes):
+        parent = ""
+        for part in scope.split("/") if scope else ():
+            folder = f"{parent}/{part}" if parent else part
+            if disk.make_folder(layout.folder(folder)):
+                changed.add(layout.folder(parent))
+            parent = folder
+    return changed
+
+
+def _sweep(disk: Disk, layout: Layout) -> None:
+    """Remove staged files that no list names."""
+    for name in disk.list(layout.private("staged")) or ():
+        disk.unlink(layout.private("staged", name))

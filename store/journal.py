@@ -1,0 +1,239 @@
+"""The journal on SQLite: the truth among our processes (Ours-1, J1 to J5).
+
+An append is a single statement in autocommit that is conditional on the head its rows were staged on: SQLite takes
+its write lock, appends, syncs and releases inside one C call, without the GIL, so no other thread of this process can
+keep other processes waiting. ``BEGIN … COMMIT`` around two statements lost: between them the thread needs the GIL
+back, and a busy program can hold the lock for seconds.
+
+Invariants:
+  R1  head == coalesce(max(seq), 0); the newest row is never deleted, no number is used twice. (J1)
+  R2  A row is in the journal whole or not at all. (M2)
+  R3  Rows are deleted only after the transaction that recorded them in the files is durable. (J5)
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any
+
+import attrs
+
+from .codec import compact, decode
+from .journal_connection import Connection, is_busy
+from .journal_documents import base_columns, base_from, list_from, list_text
+from .journal_members import SqliteMembers
+from .journal_types import Appended, Base, CheckpointList, JournalView
+from .layout import Layout, scope_kind
+from .ports import Disk
+from .rows import Durability, NewRow, Row, row_from
+
+_ROW = (
+    "seq, writer, kind, time_ms, level, cwd, session_id, session_key, transition_id, request_id, position, "
+    "superseded, body"
+)
+_INSERT = (
+    f"insert into rows ({_ROW}, scopes) select * from (values {{}}) where (select coalesce(max(seq), 0) from rows) = ?"
+)
+_PLACES = "(" + ", ".join("?" * 14) + ")"
+
+
+class SqliteJournal:
+    """The real form of ``Journal``. Open it with ``open.lock`` held when the file may not exist yet."""
+
+    def __init__(
+        self, disk: Disk, layout: Layout, level: Durability, pause: Callable[[], None], turn_lock: str
+    ) -> None:
+        """Open or create the database. ``turn_lock`` is the path watched together with it (J9).
+
+        Raises:
+          StoreError: E_CORRUPT, E_UNSUPPORTED, or E_DISK naming the path and SQLite's reason.
+        """
+        self.path = layout.private("journal.db")
+        self._disk = disk
+        self._watched = (self.path, self.path + "-wal", turn_lock)
+        if disk.stat(self.path) is None:
+            # SQLite would create it readable for others; its -wal and -shm take the mode of the database.
+            disk.write_new(self.path, b"")
+        # Two connections: what a checkpoint does to the journal must not make a commit, or the event loop that reads
+        # other processes' rows, wait for a mutex of this process.
+        self._commits = Connection(self.path, level, pause)
+        self._upkeep = Connection(self.path, level, pause)
+        self.members = SqliteMembers(self._upkeep)
+        self.appended_bytes = 0
+        self._ground = self._look()
+
+    # -- rows ---------------------------------------------------------------------------------------------------
+
+    def append(self, rows: Sequence[NewRow], *, head: int) -> Appended:
+        """See ``Journal.append``. (R1, R2)"""
+        values: list[Any] = []
+        for seq, row in enumerate(rows, head + 1):
+            values += row.columns(seq)
+        size_bytes = sum(len(value) for value in values if type(value) is str)
+        values.append(head)
+        statement = _INSERT.format(", ".join([_PLACES] * len(rows)))
+        with self._commits.single() as sqlite:
+            try:
+                count = sqlite.execute(statement, values).rowcount
+            except sqlite3.OperationalError as error:
+                if is_busy(error):
+                    return "busy"
+                raise
+        if count != len(rows):
+            return "moved"
+        self.appended_bytes += size_bytes
+        return "appended"
+
+    def rows_since(self, seq: int, limit: int) -> list[Row]:
+        """See ``Journal.rows_since``."""
+        with self._commits.single() as sqlite:
+            return _rows(sqlite, "where seq > ? order by seq limit ?", seq, limit)
+
+    def view(self, after: int | None, scopes: Collection[str] = ()) -> JournalView:
+        """See ``Journal.view``. (J1: one read transaction, ended before it returns.)"""
+        with self._upkeep.reading() as sqlite:
+            facts = dict(sqlite.execute("select name, value from facts"))
+            found = sqlite.execute("select list from prepared").fetchone()
+            newest = sqlite.execute("select seq, position from rows order by seq desc limit 1").fetchone()
+            start = facts["checkpointed_through"] if after is None else after
+            return JournalView(
+                head=newest[0] if newest else 0,
+                position=newest[1] if newest else 0,
+                pruned_through=facts["pruned_through"],
+                checkpointed_through=facts["checkpointed_through"],
+                synced_through=facts["synced_through"],
+                bases=_bases(sqlite, scopes),
+                prepared=list_from(found[0]) if found else None,
+                rows=tuple(_rows(sqlite, "where seq > ? order by seq", start)),
+            )
+
+    def log(self, limit: int) -> list[Row]:
+        """See ``Journal.log``."""
+        with self._upkeep.single() as sqlite:
+            rows = _rows(sqlite, "where kind = 'transition' order by seq desc limit ?", limit)
+        return rows[::-1]
+
+    # -- durability ---------------------------------------------------------------------------------------------
+
+    def sync(self) -> int:
+        """See ``Journal.sync``."""
+        with self._upkeep.transaction() as sqlite:
+            head = _head(sqlite)
+            sqlite.execute("update facts set value = ? where name = 'synced_through'", (head,))
+        return head
+
+    def prepare(self, prepared: CheckpointList) -> None:
+        """See ``Journal.prepare``."""
+        with self._upkeep.transaction() as sqlite:
+            sqlite.execute("insert into prepared values (1, ?)", (list_text(prepared),))
+
+    def finish(self, prepared: CheckpointList) -> None:
+        """See ``Journal.finish``."""
+        with self._upkeep.transaction() as sqlite:
+            for scope, base in prepared.after.items():
+                _put_base(sqlite, scope, base)
+            done = "update facts set value = max(value, ?) where name = 'checkpointed_through'"
+            sqlite.execute(done, (prepared.through,))
+            sqlite.execute("delete from prepared")
+
+    def note_bases(self, bases: Mapping[str, Base]) -> None:
+        """See ``Journal.note_bases``."""
+        with self._upkeep.transaction() as sqlite:
+            for scope, base in bases.items():
+                values = (scope, *base_columns(base))
+                sqlite.execute("insert or ignore into bases values (?, ?, ?, ?, ?, ?, ?)", values)
+
+    def rows_of(self, scope: str, after: int) -> list[Row]:
+        """See ``Journal.rows_of``."""
+        with self._upkeep.single() as sqlite:
+            return _rows_of(sqlite, scope, after)
+
+    def supersede(self, scope: str, base: Base, row: NewRow, *, head: int) -> bool:
+        """See ``Journal.supersede``."""
+        with self._upkeep.transaction() as sqlite:
+            if _head(sqlite) != head:
+                return False
+            start = _bases(sqlite, [scope]).get(scope)
+            name = scope_kind(scope)
+            for old in _rows_of(sqlite, scope, start.through if start else 0):
+                marked = compact(sorted({*old.superseded, name}))
+                sqlite.execute("update rows set superseded = ? where seq = ?", (marked, old.seq))
+            sqlite.execute(f"insert into rows ({_ROW}, scopes) values {_PLACES}", row.columns(head + 1))
+            _put_base(sqlite, scope, attrs.evolve(base, through=head + 1))
+        return True
+
+    def prune(self, keep_newest: int) -> int:
+        """See ``Journal.prune``. (R3: called after ``finish``, in a transaction of its own.)"""
+        with self._upkeep.reading() as sqlite:
+            (done,) = sqlite.execute("select value from facts where name = 'checkpointed_through'").fetchone()
+            newest_first = sqlite.execute(
+                "select seq, scopes from rows where seq < (select max(seq) from rows) order by seq desc"
+            ).fetchall()
+        counts: dict[str, int] = {}
+        gone = []
+        for seq, scopes in newest_first:
+            names = decode(scopes)
+            for name in names:
+                counts[name] = counts.get(name, 0) + 1
+            if seq <= done and all(counts[name] > keep_newest for name in names):
+                gone.append((seq,))
+        if gone:
+            with self._upkeep.transaction() as sqlite:
+                sqlite.executemany("delete from rows where seq = ?", gone)
+                sqlite.execute("update facts set value = max(value, ?) where name = 'pruned_through'", gone[0])
+        return len(gone)
+
+    # -- health -------------------------------------------------------------------------------------------------
+
+    def quick_check(self) -> list[str]:
+        """See ``Journal.quick_check``."""
+        with self._upkeep.single() as sqlite:
+            found = [str(line) for (line,) in sqlite.execute("pragma quick_check")]
+        return [] if found == ["ok"] else found
+
+    def size_bytes(self) -> int:
+        """See ``Journal.size_bytes``."""
+        stats = [self._disk.stat(path) for path in self._watched[:2]]
+        return sum(stat.size_bytes for stat in stats if stat)
+
+    def is_on_its_ground(self) -> bool:
+        """See ``Journal.is_on_its_ground``."""
+        return self._look() == self._ground
+
+    def _look(self) -> tuple[tuple[int, int] | None, ...]:
+        found = (self._disk.stat(path) for path in self._watched)
+        return tuple((stat.device, stat.inode) if stat else None for stat in found)
+
+    def close(self) -> None:
+        """See ``Journal.close``."""
+        self._commits.close()
+        self._upkeep.close()
+
+
+def _head(sqlite: sqlite3.Connection) -> int:
+    (head,) = sqlite.execute("select coalesce(max(seq), 0) from rows").fetchone()
+    return int(head)
+
+
+def _rows(sqlite: sqlite3.Connection, where: str, *values: Any) -> list[Row]:
+    return [row_from(columns) for columns in sqlite.execute(f"select {_ROW} from rows {where}", values)]
+
+
+def _rows_of(sqlite: sqlite3.Connection, scope: str, after: int) -> list[Row]:
+    rows = _rows(sqlite, "where seq > ? and instr(scopes, ?) order by seq", after, compact(scope))
+    return [row for row in rows if scope in row.touches()]
+
+
+def _bases(sqlite: sqlite3.Connection, scopes: Collection[str]) -> dict[str, Base]:
+    found = {}
+    select = "select identity, through, floor, lineage, last_writer, last_seq from bases where scope = ?"
+    for scope in scopes:
+        columns = sqlite.execute(select, (scope,)).fetchone()
+        if columns:
+            found[scope] = base_from(columns)
+    return found
+
+
+def _put_base(sqlite: sqlite3.Connection, scope: str, base: Base) -> None:
+    sqlite.execute("insert or replace into bases values (?, ?, ?, ?, ?, ?, ?)", (scope, *base_columns(base)))

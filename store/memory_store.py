@@ -1,0 +1,212 @@
+"""The state in memory of one open store: what has been accepted, by whomever, up to a row of the journal.
+
+It decides nothing and does no I/O: the store actor reads rows and files, gives them to ``follow`` and ``install``,
+stages calls on a ``Draft`` (draft.py) and hands that to ``publish`` once the journal has it. All methods are
+synchronous and run on one thread, so whoever reads between two of them sees one consistent root (Ours-18).
+
+Invariants:
+  S1  Every image is the scope at row ``head``: files it was loaded from, and every later row that touches it.
+  S2  ``pending`` holds every row in force that may not be in the canonical files yet (J2).
+  S3  What is published is never mutated: images are replaced, their values shared.
+  S4  Revisions a session sees never decrease, except for a superseded scope, which is reported (Ours-18).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import attrs
+
+from .algebra import HISTORY_LIMIT_DEFAULT, Boundary, Lineage, ScopeName, ScopeState, StoreError, StrataflowError
+from .algebra import View, empty_scope
+from .image import ScopeImage, fresh_lineage, image_of, session_lineage
+from .layout import SessionAddress
+from .loading import Loaded
+from .rows import NewRow, Row
+
+# A scope that does not exist reads as empty; its boundary is older than every real one.
+_ABSENT = empty_scope(Boundary("absent", None, 0))
+
+
+@attrs.frozen
+class Fence:
+    """A session whose private memory somebody else changed: it keeps its view and may not write (J12, Ours-3)."""
+
+    error: StoreError
+    kept: ScopeImage
+
+
+@attrs.define(eq=False)
+class MemoryStore:
+    """The published root. ``writer`` is this runtime's random token."""
+
+    writer: str
+    history_limit: int = HISTORY_LIMIT_DEFAULT
+    head: int = 0
+    position: int = 0
+    # The newest row that is not needed in memory any more.
+    dropped_through: int = 0
+    images: dict[str, ScopeImage] = attrs.field(factory=dict)
+    errors: dict[str, StrataflowError] = attrs.field(factory=dict)
+    fences: dict[str, Fence] = attrs.field(factory=dict)
+    # Sessions this process has accepted: only those can be fenced.
+    accepted: dict[str, SessionAddress] = attrs.field(factory=dict)
+    # Superseded scopes whose new bytes have not been read yet.
+    stale: set[str] = attrs.field(factory=set)
+    pending: list[Row] = attrs.field(factory=list)
+    _provisional: dict[str, Lineage] = attrs.field(factory=dict)
+
+    # -- following ----------------------------------------------------------------------------------------------
+
+    def follow(self, rows: Iterable[Row]) -> None:
+        """Apply rows that came after ``head``, in order. (S1, S2)"""
+        for row in rows:
+            if row.seq <= self.head:
+                continue
+            for scope in row.touches():
+                if scope in self.accepted and row.content.writer != self.writer and row.changes_files_of(scope):
+                    self._fence(scope, row)
+                if scope in self.images:
+                    self.images[scope] = self.images[scope].apply(row)
+            superseded = row.content.more.get("superseded")
+            if isinstance(superseded, str):
+                self._note_superseded(superseded, row)
+            self._keep(row)
+
+    def publish(self, rows: Sequence[NewRow], images: Mapping[str, ScopeImage]) -> None:
+        """Make an appended draft the present. (S1, S2, S3)"""
+        for row in rows:
+            self._keep(row.at(self.head + 1))
+        self.images.update(images)
+
+    def _keep(self, row: Row) -> None:
+        self.head = row.seq
+        self.position = max(self.position, row.content.position)
+        self.pending.append(row)
+
+    def _fence(self, scope: str, row: Row) -> None:
+        if scope in self.fences:
+            return
+        error = StoreError(
+            "E_CHANGED",
+            f"session {self.accepted[scope].session_id!r}: another process changed its private memory; "
+            "select a mode or open it again",
+            seq=row.seq,
+        )
+        self.fences[scope] = Fence(error, self.images[scope])
+
+    def _note_superseded(self, scope: str, row: Row) -> None:
+        """The scope's parts of rows in memory gave way to foreign bytes; the bytes must be read (J6)."""
+        if scope in self.accepted:
+            self._fence(scope, row)
+        if scope in self.images or scope in self.errors:
+            self.stale.add(scope)
+
+    def drop_pending(self, checkpointed_through: int) -> None:
+        """Forget rows that are in the canonical files. (S2)"""
+        self.pending = [row for row in self.pending if row.seq > checkpointed_through]
+        self.dropped_through = max(self.dropped_through, checkpointed_through)
+
+    # -- loading ------------------------------------------------------------------------------------------------
+
+    def install(self, loaded: Loaded, *, whole: bool = False) -> bool:
+        """Take over scopes that were read in a worker thread. False: rows needed on top are gone; read again.
+
+        Args:
+          whole: everything known so far gives way, as after a recovery or when too far behind (J1).
+        """
+        view = loaded.view
+        if whole:
+            self.pending, self.head = list(view.rows), view.head
+            self.dropped_through = view.checkpointed_through
+            self.position = max(self.position, view.position)
+        elif self.dropped_through > view.checkpointed_through:
+            return False
+        else:
+            self.follow(row for row in view.rows if row.seq > self.head)
+        for scope, found in loaded.scopes.items():
+            assert not found.is_foreign, scope
+            self.stale.discard(scope)
+            if found.error is not None:
+                # Reads go on from the last image, if there is one; patches need a healthy scope (Ours-18).
+                self.errors[scope] = found.error
+                continue
+            self.errors.pop(scope, None)
+            image = image_of(found)
+            for row in self.pending:
+                if row.seq > found.through and scope in row.touches():
+                    image = image.apply(row)
+            self.images[scope] = image
+            if image.state is not None:
+                self.position = max(self.position, image.state.newest.position)
+        return True
+
+    def forget(self, scopes: Iterable[str]) -> None:
+        """Drop scopes that nobody has open any more (design: the last session of a directory closed)."""
+        for scope in scopes:
+            self.images.pop(scope, None)
+            self.errors.pop(scope, None)
+            self.fences.pop(scope, None)
+            self.accepted.pop(scope, None)
+            self.stale.discard(scope)
+            self._provisional.pop(scope, None)
+
+    def accept(self, address: SessionAddress) -> None:
+        """This process now works with the session as it is: a fence ends, later strangers' changes set one."""
+        scope = address.scope("session")
+        self.accepted[scope] = address
+        self.fences.pop(scope, None)
+
+    # -- looking ------------------------------------------------------------------------------------------------
+
+    def image(self, scope: str) -> ScopeImage:
+        """A loaded scope."""
+        return self.images.get(scope) or ScopeImage(scope)
+
+    def trio(self, address: SessionAddress) -> tuple[ScopeImage, ScopeImage, ScopeImage]:
+        """The images of a session's three scopes as this process may see them: a fenced session's is the kept one."""
+        session = address.scope("session")
+        fence = self.fences.get(session)
+        return (
+            self.image(""),
+            self.image(address.scope("cwd")),
+            fence.kept if fence else self.image(session),
+        )
+
+    def lineage(self, address: SessionAddress) -> Lineage:
+        """Where this session's history begins; for one without private memory, when it was first looked at."""
+        shared, cwd, session = self.trio(address)
+        lineage = session_lineage(session, shared, cwd)
+        if lineage is not None:
+            return lineage
+        scope = address.scope("session")
+        if scope not in self._provisional:
+            self._provisional[scope] = fresh_lineage(f"passive:files:{scope}", self.position)
+        return self._provisional[scope]
+
+    def boundaries(self, address: SessionAddress) -> tuple[Boundary, ...]:
+        """The visible history of a session, oldest first."""
+        states = [image.state for image in self.trio(address) if image.state is not None]
+        return self.lineage(address).boundaries(states or [_ABSENT], self.history_limit)
+
+    def view(self, address: SessionAddress) -> View:
+        """What the session reads, now. Cheap: history is computed only if a path asks for the past."""
+        scopes: dict[ScopeName, ScopeState] = {}
+        unreadable: dict[ScopeName, StrataflowError] = {}
+        for (name, scope), image in zip(address.scopes(), self.trio(address), strict=True):
+            if scope in self.errors:
+                unreadable[name] = self.errors[scope]
+            if image.state is not None or scope not in self.errors:
+                scopes[name] = image.state or _ABSENT
+        self.lineage(address)
+        return View(scopes, lambda: self.boundaries(address), self.history_limit, unreadable)
+
+    def revision(self, address: SessionAddress) -> str:
+        """The revision vector, such as ``"g15c8s31"`` (store 1.9.5)."""
+        return revision_text(self.trio(address))
+
+
+def revision_text(images: Iterable[ScopeImage]) -> str:
+    """The vector of three scopes' revisions."""
+    numbers = (image.state.revision if image.state else 0 for image in images)
+    return "".join(f"{letter}{number}" for letter, number in zip("gcs", numbers, strict=True))

@@ -1,0 +1,95 @@
+"""Opening sessions for writing: find the folder, read the scopes, settle what the journal does not know yet."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from .algebra import Lineage, StoreError
+from .foreign import Stamp, supersede
+from .journal_types import Base, Journal
+from .layout import SessionAddress, check_session_id, check_session_key, cwd_key, normalise_cwd, scope_kind
+from .loading import Loaded, LoadedScope, Wanted, adopt_lineage, load
+from .membership import Ground
+from .rows import Row
+from .scope_files import refuse_old_state
+
+_ROUNDS_MAX = 50
+
+
+def find_session(ground: Ground, cwd: str, session_id: str, rows: Iterable[Row]) -> SessionAddress:
+    """Where a session lies (Ours-19): the folder ``<id>``, the only folder ``*_<id>``, else a new ``<id>``.
+
+    Args:
+      rows: rows that may not be in the files yet; a session may exist in them alone.
+
+    Raises:
+      StoreError: E_UNSUPPORTED for a cwd or id that can not be a name, E_BRANCH if several folders could be meant.
+    """
+    cwd = normalise_cwd(cwd)
+    check_session_id(session_id)
+    folder = cwd_key(cwd)
+    for row in rows:
+        address = row.content.address
+        if address is not None and address.cwd == cwd and address.session_id == session_id:
+            return address
+    names = [] if _exists(ground, folder, session_id) else _dated(ground, folder, session_id)
+    if len(names) > 1:
+        raise StoreError(
+            "E_BRANCH", f"session {session_id!r} could be any of {', '.join(names)}: name one of them", names=names
+        )
+    return SessionAddress(cwd, session_id, check_session_key(names[0] if names else session_id))
+
+
+def _exists(ground: Ground, folder: str, key: str) -> bool:
+    return "/" not in key and ground.disk.stat(ground.layout.folder(f"{folder}/{key}")) is not None
+
+
+def _dated(ground: Ground, folder: str, session_id: str) -> list[str]:
+    names = ground.disk.list(ground.layout.folder(folder)) or []
+    return [name for name in names if name.endswith("_" + session_id)]
+
+
+def load_for_writing(
+    ground: Ground, journal: Journal, wanted: Sequence[Wanted], stamp: Callable[[], Stamp], *, after: int | None
+) -> Loaded:
+    """As ``load``; besides, foreign bytes win (J6) and files seen for the first time are noted with their identity.
+
+    From here on the journal knows all files of these scopes, so that a later change by others is noticed.
+
+    Raises:
+      StoreError: E_BUSY if others keep changing the files; errors of the journal.
+    """
+    for _ in range(_ROUNDS_MAX):
+        loaded = load(ground.disk, ground.layout, journal, wanted, after=after)
+        foreign = [found for found in loaded.scopes.values() if found.is_foreign]
+        unknown = [found for found in loaded.scopes.values() if found.base is None and found.error is None]
+        if foreign:
+            supersede(ground.disk, ground.layout, journal, foreign[0], loaded.view, stamp())
+        elif unknown:
+            journal.note_bases({found.wanted.scope: _first_base(ground, found, loaded) for found in unknown})
+        else:
+            return loaded
+    raise StoreError("E_BUSY", f"{ground.layout.root}: other writers kept changing the files; ask again")
+
+
+def _first_base(ground: Ground, found: LoadedScope, loaded: Loaded) -> Base:
+    lineage: Lineage | None = None
+    if scope_kind(found.wanted.scope) == "session" and found.run is not None:
+        assert found.wanted.cwd is not None
+        assert found.wanted.session_id is not None
+        key = found.wanted.scope.partition("/")[2]
+        lineage = adopt_lineage(
+            ground.layout, SessionAddress(found.wanted.cwd, found.wanted.session_id, key), loaded.scopes
+        )
+    floor = found.state.floor if found.state else 0
+    return Base(identity=found.identity, through=0, floor=floor, lineage=lineage)
+
+
+def check_old_formats(ground: Ground, address: SessionAddress) -> None:
+    """Refuse to create or write where a ``state.json`` of an old format lies (store 1.10).
+
+    Raises:
+      StoreError: E_UNSUPPORTED naming the file.
+    """
+    for _, scope in address.scopes():
+        refuse_old_state(ground.disk, ground.layout, scope)

@@ -1,0 +1,59 @@
+"""The operator's settings in the root ``config.json`` (store 7). Read once, never written."""
+
+from __future__ import annotations
+
+import attrs
+
+from .algebra import HISTORY_LIMIT_DEFAULT, HISTORY_LIMIT_MAX, CallError, ConfigError, shown
+from .codec import parse_strict
+from .documents import MODES, Mode, is_count
+
+
+@attrs.frozen
+class Settings:
+    """Root ``config.json`` (store 7). ``mode`` None: nothing was configured."""
+
+    mode: Mode | None = None
+    logging: bool = False
+    show_successful_patches: bool = True
+    history_limit: int = HISTORY_LIMIT_DEFAULT
+    # What an existing session without a usable mode falls back to (store 7.4).
+    inactive_mode: Mode = "off"
+
+
+def settings_from(path: str, data: bytes | None) -> Settings:
+    """Read the settings. Missing means defaults; anything wrong is E_CONFIG, never a fallback (store 7.1)."""
+    if data is None:
+        return Settings()
+    try:
+        document = parse_strict(data)
+    except CallError as error:
+        raise ConfigError("E_CONFIG", f"{path}: {error.message}", path=path) from None
+    if type(document) is not dict:
+        raise ConfigError("E_CONFIG", f"{path}: must be a JSON object", path=path)
+    booleans = ("logging", "showSuccessfulPatches", "autoStart", "passiveBootstrap", "passiveTools")
+    for key, value in document.items():
+        if key == "mode":
+            fine = type(value) is str and value in MODES
+        elif key == "historyLimit":
+            fine = is_count(value, most=HISTORY_LIMIT_MAX)
+        else:
+            fine = key in booleans and type(value) is bool
+        if not fine:
+            raise ConfigError("E_CONFIG", f"{path}: {shown(key)} is unknown or has a wrong value", path=path, key=key)
+    old = [key for key in booleans[2:] if key in document]
+    passives_off = document.get("passiveBootstrap") is False and document.get("passiveTools") is False
+    old_inactive: Mode = "off" if not old or passives_off else "passive"
+    mode: Mode | None = document.get("mode")
+    if mode is not None:
+        inactive: Mode = "off" if mode == "off" else "passive"
+    else:
+        inactive = old_inactive
+        mode = "active" if document.get("autoStart") else old_inactive if old else None
+    return Settings(
+        mode=mode,
+        logging=document.get("logging", False),
+        show_successful_patches=document.get("showSuccessfulPatches", True),
+        history_limit=document.get("historyLimit", HISTORY_LIMIT_DEFAULT),
+        inactive_mode=inactive,
+    )
