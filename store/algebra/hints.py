@@ -7,7 +7,7 @@ that mention it. The search is bounded, looks at the present only and never show
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import attrs
@@ -28,17 +28,20 @@ def dangling_hint(scopes: Mapping[ScopeName, ScopeState], path: ReadPath) -> Jso
     """The hint for a path whose value does not exist, or None if nobody mentions it."""
     search = _Search.of(path)
     for scope in SCOPES:
-        if scope in scopes:
-            for plane in _PLANES:
-                content = scopes[scope].value.get(plane)
-                if content is not None and not search.visit_content(content, f"{scope}.{plane}", True):
-                    return search.hint()
-    return search.hint() if search.matches else None
+        for plane in _PLANES if scope in scopes else ():
+            content = scopes[scope].value.get(plane)
+            if content is not None and not search.visit_plane(content, f"{scope}.{plane}"):
+                return search.hint()
+    return search.hint()
+
+
+# A value, its place (or that of its nearest addressable ancestor, T62), and whether the place is its own.
+_Node = tuple[Any, str, bool]
 
 
 @attrs.define
 class _Search:
-    """A depth-first walk that stops by itself. The methods answer whether to go on."""
+    """A depth-first walk that stops by itself."""
 
     targets: frozenset[str]
     mention: re.Pattern[str]
@@ -53,46 +56,35 @@ class _Search:
         names = "|".join(re.escape(target) for target in sorted(targets))
         return cls(frozenset(targets), re.compile(rf"(?<!{_PATH_CHARS})\$(?:{names})(?!{_PATH_CHARS})"))
 
-    def visit(self, value: Any, where: str, is_addressable: bool) -> bool:
-        """One value below a plane. ``where`` is its place, or that of its nearest addressable ancestor (T62)."""
-        if self.nodes == NODES_MAX:
-            self.is_cut = True
-            return False
-        self.nodes += 1
-        if type(value) is str:
-            # Looking for a fixed text is a hundred times faster than the pattern, which only judges its surroundings.
-            is_mention = any(f"${target}" in value for target in self.targets) and self.mention.search(value)
-            return not is_mention or self._add(False, where)
-        return self.visit_content(value, where, is_addressable)
-
-    def visit_content(self, value: Any, where: str, is_addressable: bool) -> bool:
-        """An object or array, whose own node was counted."""
-        if type(value) is list:
-            return all(
-                self.visit(item, f"{where}[{index}]" if is_addressable else where, is_addressable)
-                for index, item in enumerate(value)
-            )
-        if type(value) is not dict:
-            return True
-        reference = value.get("$ref")
-        if type(reference) is str and reference in self.targets and not self._add(True, where):
-            return False
-        return all(self._visit_member(key, value[key], where, is_addressable) for key in sorted(value))
-
-    def _visit_member(self, key: str, value: Any, where: str, is_addressable: bool) -> bool:
-        if key == "response":
-            return True
-        if key == "$ref" and type(value) is str:
-            self.nodes += 1
-            return True
-        if is_addressable and _KEY.fullmatch(key):
-            return self.visit(value, f"{where}.{key}", True)
-        return self.visit(value, where, False)
-
-    def _add(self, is_structured: bool, where: str) -> bool:
-        self.matches.append((not is_structured, where))
-        self.is_cut = len(self.matches) == MATCHES_MAX
+    def visit_plane(self, content: Any, where: str) -> bool:
+        """Search one plane; answers whether to go on. The plane itself is no node, every value below it is one."""
+        self._match((content, where, True))
+        waiting = [_children((content, where, True))]
+        while waiting and not self.is_cut:
+            node = next(waiting[-1], None)
+            if node is None:
+                waiting.pop()
+            elif self.nodes == NODES_MAX:
+                self.is_cut = True
+            else:
+                self.nodes += 1
+                self._match(node)
+                waiting.append(_children(node))
         return not self.is_cut
+
+    def _match(self, node: _Node) -> None:
+        value, where, _ = node
+        if type(value) is dict:
+            reference = value.get("$ref")
+            is_match = type(reference) is str and reference in self.targets
+        elif type(value) is str:
+            # Looking for a fixed text is a hundred times faster than the pattern, which only judges its surroundings.
+            is_match = any(f"${target}" in value for target in self.targets) and bool(self.mention.search(value))
+        else:
+            is_match = False
+        if is_match:
+            self.matches.append((type(value) is str, where))
+            self.is_cut = len(self.matches) == MATCHES_MAX
 
     def hint(self) -> Json | None:
         """What was found so far, None if nothing."""
@@ -106,3 +98,21 @@ class _Search:
             message += " The search stopped early; more owners may exist."
         paths = list(dict.fromkeys(where for _, where in sorted(self.matches)))
         return {"type": "dangling-reference", "message": message, "paths": paths}
+
+
+def _children(node: _Node) -> Iterator[_Node]:
+    value, where, is_own = node
+    if type(value) is list:
+        for index, item in enumerate(value):
+            yield item, f"{where}[{index}]" if is_own else where, is_own
+    elif type(value) is dict:
+        for key in sorted(value):
+            if key == "response":
+                continue
+            item = value[key]
+            if key == "$ref" and type(item) is str:
+                item = None  # a node like any other, but its text was judged with its object
+            if is_own and _KEY.fullmatch(key):
+                yield item, f"{where}.{key}", True
+            else:
+                yield item, where, False

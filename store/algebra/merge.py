@@ -68,7 +68,8 @@ def replay(value: Json, record: Json) -> Json:
       StoreError: E_CORRUPT, the record does not fit the value it is said to follow.
     """
     try:
-        return _merge_object(value, record, False)
+        merged: Json = _merge(value, record, False)
+        return merged
     except _BadIndex as bad:
         where = _pointer(bad)
         raise StoreError(
@@ -78,7 +79,8 @@ def replay(value: Json, record: Json) -> Json:
 
 def _authored(target: Json, patch: Json, prunes: bool) -> Json:
     try:
-        return _merge_object(target, patch, prunes)
+        merged: Json = _merge(target, patch, prunes)
+        return merged
     except _BadIndex as bad:
         where = _pointer(bad)
         raise CallError(
@@ -91,23 +93,24 @@ def _pointer(bad: _BadIndex) -> str:
 
 
 def _merge(target: Any, patch: Json, prunes: bool) -> Any:
-    """An object patch onto anything, or onto nothing."""
-    if type(target) is dict:
-        return _merge_object(target, patch, prunes)
-    if type(target) is list and is_index_form(patch):
-        return _merge_array(target, patch, prunes)
-    return _new_object(patch, prunes)
-
-
-def _merge_object(target: Json, patch: Json, prunes: bool) -> Json:
+    """An object patch onto anything, or onto nothing. One frame a level: values may be 200 levels deep."""
+    if type(target) is not dict:
+        if type(target) is list and is_index_form(patch):
+            return _merge_array(target, patch, prunes)
+        return _new_object(patch, prunes)
     result = target
     key = ""
     try:
         for key, value in patch.items():
             old = target.get(key, _MISSING)
-            new = _MISSING if value is None else _replacement(old, value, prunes)
-            if prunes and type(new) is dict and not new:
-                new = _MISSING  # P12
+            if value is None:
+                new = _MISSING
+            elif type(value) is dict:
+                new = _merge(old, value, prunes)
+                if prunes and not new and type(new) is dict:
+                    new = _MISSING  # P12
+            else:
+                new = _plain(old, value, prunes)
             if new is old:
                 continue
             if result is target:
@@ -122,10 +125,8 @@ def _merge_object(target: Json, patch: Json, prunes: bool) -> Json:
     return result
 
 
-def _replacement(old: Any, value: Any, prunes: bool) -> Any:
-    """What stands where ``old`` stood (or nothing) after the authored ``value``, which is not null."""
-    if type(value) is dict:
-        return _merge(old, value, prunes)
+def _plain(old: Any, value: Any, prunes: bool) -> Any:
+    """What stands where ``old`` stood (or nothing) after an authored scalar or array."""
     if prunes and type(value) is list:
         value = prune(value)
     return old if old is not _MISSING and same(old, value) else value  # G2
@@ -145,7 +146,7 @@ def _merge_array(target: list[Any], patch: Json, prunes: bool) -> list[Any]:
             raise _BadIndex(f"index {index} cannot be deleted with null", digits)
         old = target[index]
         try:
-            new = _replacement(old, value, prunes)
+            new = _merge(old, value, prunes) if type(value) is dict else _plain(old, value, prunes)
         except _BadIndex as bad:
             bad.path.append(digits)
             raise

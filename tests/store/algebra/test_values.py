@@ -6,6 +6,8 @@ import collections
 import datetime
 import decimal
 import enum
+import functools
+from collections.abc import Callable
 from typing import Any
 
 import attrs
@@ -14,13 +16,26 @@ import pytest
 from strataflow.store.algebra import (
     CONTAINERS_MAX,
     INT_MAX,
+    SCOPES,
+    Boundary,
     CallError,
+    ReadError,
+    ScopeState,
     StoreError,
+    View,
     check_materialised,
+    check_patch_arguments,
     detach_checked,
     kind,
     known_planes,
+    merge,
+    net_record,
+    overlay,
+    prune,
+    read,
+    replay,
     same,
+    stage_patch,
 )
 
 
@@ -164,3 +179,43 @@ def test_a_damaged_scope_is_corrupt_and_the_place_is_named(value: Any, pointer: 
 
 def test_a_valid_scope_may_hold_an_old_response_and_foreign_fields() -> None:
     check_materialised({"response": "old", "foreign": [None], "artifacts": {"/x": {"description": "d"}}}, "global")
+
+
+def test_the_deepest_value_leaves_half_of_the_stack_to_its_user() -> None:
+    for make in (lambda below: {"k": below}, lambda below: [below], lambda below: [{"k": below}]):
+        value: Any = 1
+        while _depth(value) < CONTAINERS_MAX - 3:
+            value = make(value)
+        at_depth(500, functools.partial(exercise, value))
+
+
+def _depth(value: Any) -> int:
+    depth = 0
+    while isinstance(value, (dict, list)):
+        value = value["k"] if isinstance(value, dict) else value[0]
+        depth += 1
+    return depth
+
+
+def at_depth(frames: int, work: Callable[[], None]) -> None:
+    if frames == 0:
+        work()
+    else:
+        at_depth(frames - 1, work)
+
+
+def exercise(value: Any) -> None:
+    """Everything that walks values, on one that is as deep as can be."""
+    state = ScopeState({"working": {"a": value}}, 0, {}, Boundary("origin", None, 1))
+    patches = check_patch_arguments({"cwd": {"working": {"a": value, "b": value}}})
+    staged = stage_patch({"cwd": state}, patches)
+    assert same(replay(state.value, staged.records["cwd"]), staged.values["cwd"])
+    assert same(prune(merge(state.value, patches["cwd"])), staged.values["cwd"])
+    assert same(net_record(state.value, staged.values["cwd"]), staged.records["cwd"])
+    assert same(overlay(state.value, state.value), state.value)
+    check_materialised(state.value, "cwd")
+    scopes = dict.fromkeys(SCOPES, state)
+    seen = View(scopes, lambda: (Boundary("origin", None, 1),))
+    assert same(read(seen, {"path": "effective.working.a"}).value, value)
+    with pytest.raises(ReadError):
+        read(seen, {"path": "cwd.lazy.x"})
