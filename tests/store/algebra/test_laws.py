@@ -154,6 +154,15 @@ def test_the_overlay_agrees_with_the_slow_model(values: list[Json]) -> None:
     assert values == before
 
 
+def test_the_overlay_shows_the_narrowest_answer_that_is_not_empty() -> None:
+    assert overlay() == {}
+    assert overlay({"response": "old", "lazy": {"a": 1}}, {}, {"response": ""}) == {"response": "old", "lazy": {"a": 1}}
+    assert overlay({"response": "old"}, {"response": "new"}) == {"response": "new"}
+    assert overlay({"response": ""}) == {}
+    with pytest.raises(CallError, match="E_JSON"):
+        overlay({"lazy": {"a": None}})
+
+
 @given(VALUES)
 def test_a_detached_value_is_equal_and_shares_no_container(value: Any) -> None:
     for copied in (detach(value), detach_checked(value, allow_null=False)):

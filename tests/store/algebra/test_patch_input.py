@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 from typing import Any
 
 import pytest
@@ -121,6 +122,10 @@ def test_a_later_change_by_the_caller_does_not_reach_the_checked_patch() -> None
     arguments["session"]["working"]["l"].append(2)
     assert patches == {"global": {"lazy": {"a": 1}}, "session": {"working": {"l": [1]}}}
     assert list(patches) == ["global", "session"]
+
+
+def test_a_subclass_of_dict_around_the_scopes_is_no_plain_json() -> None:
+    assert code(collections.OrderedDict(cwd={"working": {}})) == "E_JSON"
 
 
 def test_an_error_shows_little_of_an_offending_value() -> None:

@@ -169,6 +169,12 @@ def test_a_bad_index_is_rejected_with_its_place(patch: Json) -> None:
     assert before == {"l": [1, 2]}
 
 
+def test_a_bad_index_in_a_nested_array_is_named_by_all_its_indexes() -> None:
+    with pytest.raises(CallError) as caught:
+        staged_working({"l": [0, [1]]}, {"l": {"[1]": {"[7]": 1}}})
+    assert caught.value.data["pointer"] == "/session/working/l/1/7"
+
+
 def test_an_object_without_indexes_replaces_an_array_and_index_keys_of_objects_are_plain() -> None:
     assert staged_working({"l": [1]}, {"l": {"replacement": True}})[0] == {"l": {"replacement": True}}
     assert staged_working({"l": [1]}, {"l": {"[0]": 1, "x": 2}})[0] == {"l": {"[0]": 1, "x": 2}}

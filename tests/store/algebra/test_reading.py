@@ -91,6 +91,20 @@ def test_a_bare_plane_takes_indexes_and_no_offset() -> None:
     assert parse_path("cwd[02]").offset == 2
 
 
+def test_an_error_names_the_place_that_was_reached() -> None:
+    seen = view(cwd={"working": {"m": [[1, 2], 3]}})
+    for path, place in (
+        ("cwd[0].working.m[0:1][0].x", "cwd[0].working.m[0:1][0].x"),
+        ("working.m[01].x.y", "working.m[1].x"),
+        ("cwd.nothing.y", "cwd.nothing"),
+        ("cwd.lazy.y", "cwd.lazy"),
+        ("working.x.y", "working.x"),
+    ):
+        with pytest.raises(ReadError) as caught:
+            ask(seen, path)
+        assert (caught.value.code, caught.value.data["at"]) == ("E_MISSING", place)
+
+
 def test_a_batch_keeps_the_request_order_and_fails_as_a_whole() -> None:
     seen = view(cwd={"working": MEMORY})
     paths = ["cwd.working.rule", "cwd.working.memory"]

@@ -167,6 +167,8 @@ def test_foreign_top_level_fields_are_filtered_and_nested_ones_are_kept() -> Non
         ({"artifacts": {"/x": {"kind": "k"}}}, "/artifacts/~1x"),
         ({"artifacts": {" ": {"description": "d"}}}, "/artifacts/ "),
         ({"artifacts": {"/x": {"description": "d", "hash": "sha256:12"}}}, "/artifacts/~1x"),
+        ({"artifacts": {"/x": {"description": "d", "compiler": " "}}}, "/artifacts/~1x"),
+        ({"artifacts": {"/x": {"description": "d", "compiled_at": 1}}}, "/artifacts/~1x"),
         ({"working": {"n": 2**63}}, "/working/n"),
     ],
 )
