@@ -202,14 +202,24 @@ def _through(view: JournalView, left: set[str]) -> int:
 
 
 def finish_prepared(disk: Disk, layout: Layout, journal: Journal) -> tuple[str, ...]:
-    """Finish the prepared list, if there is one, file by file. Returns the scopes that turned out to be foreign.
-
-    "After" is done, "before" is renamed, anything else makes the scope foreign (C1). Safe to repeat after any stop.
-    """
+    """Finish the prepared list, if there is one. Returns the scopes that turned out to be foreign."""
     prepared = journal.view(None).prepared
     if prepared is None:
         _sweep(disk, layout)
         return ()
+    lost = carry_out(disk, layout, prepared)
+    after = {scope: base for scope, base in prepared.after.items() if scope not in lost}
+    # If some are lost, nothing beyond the last finished checkpoint may count as written.
+    journal.finish(attrs.evolve(prepared, after=after, through=0 if lost else prepared.through))  # C2
+    _sweep(disk, layout)
+    return lost
+
+
+def carry_out(disk: Disk, layout: Layout, prepared: CheckpointList) -> tuple[str, ...]:
+    """Do the renames of a list, file by file, durably. Returns the scopes that turned out to be foreign.
+
+    "After" is done, "before" is renamed, anything else makes the scope foreign (C1). Safe to repeat after any stop.
+    """
     found = {scope: read_scope(disk, layout, scope).identity for scope in prepared.after}
     lost = [scope for scope, identities in found.items() if not _is_known(prepared, scope, identities)]
     folders = _make_folders(disk, layout, [scope for scope in prepared.after if scope not in lost])
@@ -224,13 +234,6 @@ def finish_prepared(disk: Disk, layout: Layout, journal: Journal) -> tuple[str, 
         folders.add(layout.folder(move.scope))
     for folder in sorted(folders):
         disk.sync_folder(folder)
-    after = {scope: base for scope, base in prepared.after.items() if scope not in lost}
-    through = prepared.through
-    if lost:
-        # Their rows are not in the files: nothing beyond the last finished checkpoint may count as written.
-        through = 0
-    journal.finish(attrs.evolve(prepared, after=after, through=through))  # C2
-    _sweep(disk, layout)
     return tuple(lost)
 
 

@@ -19,21 +19,20 @@ from typing import Any
 
 import attrs
 
+from . import journal_queries
 from .codec import compact, decode
 from .journal_connection import Connection, is_busy
-from .journal_documents import base_columns, base_from, list_from, list_text
+from .journal_documents import base_columns, list_text
 from .journal_members import SqliteMembers
+from .journal_queries import ROW_COLUMNS
 from .journal_types import Appended, Base, CheckpointList, JournalView
 from .layout import Layout, scope_kind
 from .ports import Disk
-from .rows import Durability, NewRow, Row, row_from
+from .rows import Durability, NewRow, Row
 
-_ROW = (
-    "seq, writer, kind, time_ms, level, cwd, session_id, session_key, transition_id, request_id, position, "
-    "superseded, body"
-)
 _INSERT = (
-    f"insert into rows ({_ROW}, scopes) select * from (values {{}}) where (select coalesce(max(seq), 0) from rows) = ?"
+    f"insert into rows ({ROW_COLUMNS}, scopes) select * from (values {{}}) "
+    "where (select coalesce(max(seq), 0) from rows) = ?"
 )
 _PLACES = "(" + ", ".join("?" * 14) + ")"
 
@@ -88,38 +87,24 @@ class SqliteJournal:
     def rows_since(self, seq: int, limit: int) -> list[Row]:
         """See ``Journal.rows_since``."""
         with self._commits.single() as sqlite:
-            return _rows(sqlite, "where seq > ? order by seq limit ?", seq, limit)
+            return journal_queries.rows(sqlite, "where seq > ? order by seq limit ?", seq, limit)
 
     def view(self, after: int | None, scopes: Collection[str] = ()) -> JournalView:
         """See ``Journal.view``. (J1: one read transaction, ended before it returns.)"""
         with self._upkeep.reading() as sqlite:
-            facts = dict(sqlite.execute("select name, value from facts"))
-            found = sqlite.execute("select list from prepared").fetchone()
-            newest = sqlite.execute("select seq, position from rows order by seq desc limit 1").fetchone()
-            start = facts["checkpointed_through"] if after is None else after
-            return JournalView(
-                head=newest[0] if newest else 0,
-                position=newest[1] if newest else 0,
-                pruned_through=facts["pruned_through"],
-                checkpointed_through=facts["checkpointed_through"],
-                synced_through=facts["synced_through"],
-                bases=_bases(sqlite, scopes),
-                prepared=list_from(found[0]) if found else None,
-                rows=tuple(_rows(sqlite, "where seq > ? order by seq", start)),
-            )
+            return journal_queries.view(sqlite, after, scopes)
 
     def log(self, limit: int) -> list[Row]:
         """See ``Journal.log``."""
         with self._upkeep.single() as sqlite:
-            rows = _rows(sqlite, "where kind = 'transition' order by seq desc limit ?", limit)
-        return rows[::-1]
+            return journal_queries.log(sqlite, limit)
 
     # -- durability ---------------------------------------------------------------------------------------------
 
     def sync(self) -> int:
         """See ``Journal.sync``."""
         with self._upkeep.transaction() as sqlite:
-            head = _head(sqlite)
+            head = journal_queries.head(sqlite)
             sqlite.execute("update facts set value = ? where name = 'synced_through'", (head,))
         return head
 
@@ -147,19 +132,19 @@ class SqliteJournal:
     def rows_of(self, scope: str, after: int) -> list[Row]:
         """See ``Journal.rows_of``."""
         with self._upkeep.single() as sqlite:
-            return _rows_of(sqlite, scope, after)
+            return journal_queries.rows_of(sqlite, scope, after)
 
     def supersede(self, scope: str, base: Base, row: NewRow, *, head: int) -> bool:
         """See ``Journal.supersede``."""
         with self._upkeep.transaction() as sqlite:
-            if _head(sqlite) != head:
+            if journal_queries.head(sqlite) != head:
                 return False
-            start = _bases(sqlite, [scope]).get(scope)
+            start = journal_queries.bases(sqlite, [scope]).get(scope)
             name = scope_kind(scope)
-            for old in _rows_of(sqlite, scope, start.through if start else 0):
+            for old in journal_queries.rows_of(sqlite, scope, start.through if start else 0):
                 marked = compact(sorted({*old.superseded, name}))
                 sqlite.execute("update rows set superseded = ? where seq = ?", (marked, old.seq))
-            sqlite.execute(f"insert into rows ({_ROW}, scopes) values {_PLACES}", row.columns(head + 1))
+            sqlite.execute(f"insert into rows ({ROW_COLUMNS}, scopes) values {_PLACES}", row.columns(head + 1))
             _put_base(sqlite, scope, attrs.evolve(base, through=head + 1))
         return True
 
@@ -209,30 +194,6 @@ class SqliteJournal:
         """See ``Journal.close``."""
         self._commits.close()
         self._upkeep.close()
-
-
-def _head(sqlite: sqlite3.Connection) -> int:
-    (head,) = sqlite.execute("select coalesce(max(seq), 0) from rows").fetchone()
-    return int(head)
-
-
-def _rows(sqlite: sqlite3.Connection, where: str, *values: Any) -> list[Row]:
-    return [row_from(columns) for columns in sqlite.execute(f"select {_ROW} from rows {where}", values)]
-
-
-def _rows_of(sqlite: sqlite3.Connection, scope: str, after: int) -> list[Row]:
-    rows = _rows(sqlite, "where seq > ? and instr(scopes, ?) order by seq", after, compact(scope))
-    return [row for row in rows if scope in row.touches()]
-
-
-def _bases(sqlite: sqlite3.Connection, scopes: Collection[str]) -> dict[str, Base]:
-    found = {}
-    select = "select identity, through, floor, lineage, last_writer, last_seq from bases where scope = ?"
-    for scope in scopes:
-        columns = sqlite.execute(select, (scope,)).fetchone()
-        if columns:
-            found[scope] = base_from(columns)
-    return found
 
 
 def _put_base(sqlite: sqlite3.Connection, scope: str, base: Base) -> None:

@@ -113,6 +113,13 @@ class Members(Protocol):
         """Replace single values."""
 
 
+class JournalViews(Protocol):
+    """What is needed to read scopes: a journal, or a look at one that opens nothing for writing (J10)."""
+
+    def view(self, after: int | None, scopes: Collection[str] = ()) -> JournalView:
+        """One consistent look. ``after`` None: rows that are not in the canonical files yet."""
+
+
 class Journal(Protocol):
     """Append conditional on the head, rows since, checkpoint lists. Synchronous; an inner lock serialises the calls,
     so that any thread may make them.

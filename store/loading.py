@@ -15,7 +15,7 @@ import attrs
 from .algebra import Boundary, Lineage, ScopeState, StoreError, StrataflowError
 from .codec import identity
 from .documents import RunRecord
-from .journal_types import Base, CheckpointList, Journal, JournalView
+from .journal_types import Base, CheckpointList, JournalView, JournalViews
 from .layout import RUNTIME, Layout, SessionAddress, scope_kind
 from .ports import Disk
 from .scope_files import DecodedScope, RawScope, check_lineage_covered, decode_scope, read_scope
@@ -72,7 +72,7 @@ class Loaded:
     scopes: Mapping[str, LoadedScope]
 
 
-def load(disk: Disk, layout: Layout, journal: Journal, wanted: Sequence[Wanted], *, after: int | None) -> Loaded:
+def load(disk: Disk, layout: Layout, journal: JournalViews, wanted: Sequence[Wanted], *, after: int | None) -> Loaded:
     """Read scopes and the journal consistently. Blocking; call it in a worker thread.
 
     Errors of a single scope are kept in it (Ours-18); only errors of the journal are raised.

@@ -1,0 +1,73 @@
+"""What is asked of a journal database, by whoever has it open: the writer's journal and the lock-free readers."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Collection
+from typing import Any
+
+from .codec import compact
+from .journal_documents import base_from, list_from
+from .journal_types import Base, JournalView
+from .rows import Row, row_from
+
+ROW_COLUMNS = (
+    "seq, writer, kind, time_ms, level, cwd, session_id, session_key, transition_id, request_id, position, "
+    "superseded, body"
+)
+
+
+def head(sqlite: sqlite3.Connection) -> int:
+    """The newest sequence, 0 for none (J1)."""
+    (newest,) = sqlite.execute("select coalesce(max(seq), 0) from rows").fetchone()
+    return int(newest)
+
+
+def rows(sqlite: sqlite3.Connection, where: str, *values: Any) -> list[Row]:
+    """The rows that a condition selects."""
+    return [row_from(columns) for columns in sqlite.execute(f"select {ROW_COLUMNS} from rows {where}", values)]
+
+
+def rows_of(sqlite: sqlite3.Connection, scope: str, after: int) -> list[Row]:
+    """See ``Journal.rows_of``."""
+    found = rows(sqlite, "where seq > ? and instr(scopes, ?) order by seq", after, compact(scope))
+    return [row for row in found if scope in row.touches()]
+
+
+def bases(sqlite: sqlite3.Connection, scopes: Collection[str]) -> dict[str, Base]:
+    """What is known of the files of some scopes."""
+    found = {}
+    select = "select identity, through, floor, lineage, last_writer, last_seq from bases where scope = ?"
+    for scope in scopes:
+        columns = sqlite.execute(select, (scope,)).fetchone()
+        if columns:
+            found[scope] = base_from(columns)
+    return found
+
+
+def view(sqlite: sqlite3.Connection, after: int | None, scopes: Collection[str]) -> JournalView:
+    """See ``Journal.view``. The caller has begun a read transaction. (J1)"""
+    facts = dict(sqlite.execute("select name, value from facts"))
+    found = sqlite.execute("select list from prepared").fetchone()
+    newest = sqlite.execute("select seq, position from rows order by seq desc limit 1").fetchone()
+    start = facts["checkpointed_through"] if after is None else after
+    return JournalView(
+        head=newest[0] if newest else 0,
+        position=newest[1] if newest else 0,
+        pruned_through=facts["pruned_through"],
+        checkpointed_through=facts["checkpointed_through"],
+        synced_through=facts["synced_through"],
+        bases=bases(sqlite, scopes),
+        prepared=list_from(found[0]) if found else None,
+        rows=tuple(rows(sqlite, "where seq > ? order by seq", start)),
+    )
+
+
+def log(sqlite: sqlite3.Connection, limit: int, cwd: str | None = None, session_id: str | None = None) -> list[Row]:
+    """The newest accepted transitions, oldest first; only those made in a directory, or by a session of that id."""
+    where, values = "where kind = 'transition'", []
+    for column, value in (("cwd", cwd), ("session_id", session_id)):
+        if value is not None:
+            where += f" and {column} = ?"
+            values.append(value)
+    return rows(sqlite, f"{where} order by seq desc limit ?", *values, limit)[::-1]
