@@ -4,6 +4,24 @@ from __future__ import annotations
 
 from typing import Final
 
+# How long staging may hold the event loop before the batch is cut.
+STAGING_S_MAX: Final = 0.005
+
+# Rows of other processes that are applied in one go: about a millisecond.
+FOLLOW_SLICE: Final = 64
+
+# SQLite was busy with somebody's checkpoint transaction, which is one sync long.
+BUSY_PAUSE_S: Final = 0.001
+
+# Checkpoint: soon after work stops, at the latest after half a minute or this much text in rows.
+CHECKPOINT_IDLE_S: Final = 2.0
+CHECKPOINT_LATEST_S: Final = 30.0
+CHECKPOINT_BYTES: Final = 4 << 20
+CHECKPOINT_RETRY_S_MAX: Final = 60.0
+
+# How far the journal may grow while the canonical files can not be written.
+JOURNAL_BYTES_MAX: Final = 256 << 20
+
 # A mailbox holds four full batches: senders feel back-pressure long before memory does, and an actor that is busy
 # with one batch finds the next ones ready.
 MAILBOX_CAPACITY: Final = 1024

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Callable
+from typing import Protocol, TypeVar
+
+from ..store import KernelLock
+
+T = TypeVar("T")
 
 
 class Clock(Protocol):
@@ -20,3 +25,22 @@ class Ids(Protocol):
 
     def new_id(self) -> str:
         """A fresh UUID in its canonical text form: 36 characters, lower case."""
+
+
+class Threads(Protocol):
+    """Where blocking calls run, so that the event loop never waits for a disk, a lock or the GIL of others."""
+
+    async def commit(self, call: Callable[[], T]) -> T:
+        """Run ``call`` on the one thread kept for appends, and return what it returns.
+
+        Can not be cancelled: the outcome of an append must be known. It ends, because the call does.
+        """
+
+    async def work(self, call: Callable[[], T]) -> T:
+        """Run ``call`` on some thread. A cancellation waits for its end and is delivered afterwards."""
+
+    async def work_abandonable(self, call: Callable[[], T]) -> T:
+        """As ``work``, but a cancellation leaves at once and the thread to itself: for the last steps of closing."""
+
+    async def wait_lock(self, lock: KernelLock) -> None:
+        """Wait until ``lock`` is held. If it raises Cancelled, the lock is not held, or is given back by itself."""

@@ -122,7 +122,7 @@ class Supervisor:
                 verdict = await self._live(child)
         except Exception as error:
             # Raised together with the Cancelled that ended the life.
-            self._failures[child] = error
+            self._failures[child] = _only(error)
         finally:
             child.enter(Phase.ENDED)
             child.mailbox.finish()  # V2
@@ -159,9 +159,7 @@ class Supervisor:
         try:
             await run_life(child.spec.start(), child.mailbox, child)
         except Exception as error:
-            failure = _unwrapped(error)
-            assert isinstance(failure, Exception)
-            return failure
+            return _only(error)
         return None
 
     async def _pause(self, child: Child, delay_s: float) -> bool:
@@ -202,8 +200,11 @@ class Supervisor:
         with trio.CancelScope(shield=True):
             await child.ended.wait()
 
-    async def _leave(self) -> None:
-        """Stop in order; whatever interrupts that, no child survives this call (V1, V2)."""
+    async def close(self) -> None:
+        """Stop in order; whatever interrupts that, no child survives this call (V1, V2).
+
+        If it raises Cancelled, children were cancelled in the middle of their work.
+        """
         try:
             await self.stop()
         finally:
@@ -232,7 +233,7 @@ async def open_supervisor() -> AsyncIterator[Supervisor]:
             except BaseException as error:
                 errors.append(error)
             try:
-                await supervisor._leave()
+                await supervisor.close()
             except BaseException as error:
                 # One Cancelled is enough to say so.
                 if not (isinstance(error, trio.Cancelled) and any(isinstance(e, trio.Cancelled) for e in errors)):
@@ -256,6 +257,12 @@ def _unwrapped(error: BaseException) -> BaseException:
     while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
         error = error.exceptions[0]
     return error
+
+
+def _only(error: Exception) -> Exception:
+    inner = _unwrapped(error)
+    assert isinstance(inner, Exception)
+    return inner
 
 
 def _gave_up(spec: ActorSpec, failure: Exception | None) -> RuntimeFailed:

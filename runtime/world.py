@@ -32,3 +32,8 @@ class RandomIds:
     def new_id(self) -> str:
         """A fresh UUID: 36 characters, lower case."""
         return str(uuid.uuid4())
+
+
+def pause() -> None:
+    """Wait a moment in a worker thread while SQLite is busy: about as long as somebody else's sync takes."""
+    time.sleep(0.001)

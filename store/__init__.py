@@ -46,7 +46,7 @@ from .journal_types import (
     Participant,
     PiLockRecord,
 )
-from .layout import Layout, SessionAddress, cwd_key, normalise_cwd, session_key
+from .layout import CHECKPOINT_LOCK, OPEN_LOCK, TURN_LOCK, Layout, SessionAddress, cwd_key, normalise_cwd, session_key
 from .loading import Loaded, Wanted, load, wanted_scopes
 from .lock import FlockLocks, RealProcessTable, lock_holder_pid
 from .membership import (
@@ -77,11 +77,14 @@ from .rows import Durability, NewRow, Row, RowKind, ScopePart
 from .settings import Settings, settings_from
 
 __all__ = [
+    "CHECKPOINT_LOCK",
     "HISTORY_LIMIT_DEFAULT",
     "HISTORY_LIMIT_MAX",
     "MODES",
+    "OPEN_LOCK",
     "PLANES",
     "SCOPES",
+    "TURN_LOCK",
     "Appended",
     "Base",
     "Boundary",

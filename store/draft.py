@@ -148,19 +148,18 @@ class Draft:
             )
         return mode
 
-    def stage_origin(self, address: SessionAddress, lineage: Lineage | None) -> None:
-        """Give an existing session that the journal does not know its place in history (Ours-15).
-
-        Args:
-          lineage: the history its own run record proves; None for a fresh origin.
-        """
+    def stage_origin(self, address: SessionAddress) -> None:
+        """Give a session whose history nobody can prove a fresh origin, at this place in the order (store 3.2.4)."""
         trio = self._readable(address)
-        if trio[2].run is None or trio[2].lineage is not None:
-            return
-        if lineage is None:
+        if trio[2].run is not None and trio[2].lineage is None:
             self.position += 1
             lineage = fresh_lineage(f"files:{self.new_id()}", self.position)
-        self._add("origin", address, trio, lineage=lineage)
+            self._add("origin", address, trio, lineage=lineage, boundary=lineage.known[0])
+
+    def mode_of(self, address: SessionAddress) -> Mode | None:
+        """The mode that the session's files or rows name; None for one that does not exist or can not be read."""
+        image = self.images.get(address.scope("session")) or self.store.image(address.scope("session"))
+        return image.run.mode if image.run else None
 
     # -- how ----------------------------------------------------------------------------------------------------
 

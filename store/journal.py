@@ -26,7 +26,7 @@ from .journal_documents import base_columns, list_text
 from .journal_members import SqliteMembers
 from .journal_queries import ROW_COLUMNS
 from .journal_types import Appended, Base, CheckpointList, JournalView
-from .layout import Layout, scope_kind
+from .layout import TURN_LOCK, Layout, scope_kind
 from .ports import Disk
 from .rows import Durability, NewRow, Row
 
@@ -40,17 +40,15 @@ _PLACES = "(" + ", ".join("?" * 14) + ")"
 class SqliteJournal:
     """The real form of ``Journal``. Open it with ``open.lock`` held when the file may not exist yet."""
 
-    def __init__(
-        self, disk: Disk, layout: Layout, level: Durability, pause: Callable[[], None], turn_lock: str
-    ) -> None:
-        """Open or create the database. ``turn_lock`` is the path watched together with it (J9).
+    def __init__(self, disk: Disk, layout: Layout, level: Durability, pause: Callable[[], None]) -> None:
+        """Open or create the database. The turn lock must exist: its identity is watched too (J9).
 
         Raises:
           StoreError: E_CORRUPT, E_UNSUPPORTED, or E_DISK naming the path and SQLite's reason.
         """
         self.path = layout.private("journal.db")
         self._disk = disk
-        self._watched = (self.path, self.path + "-wal", turn_lock)
+        self._watched = (self.path, self.path + "-wal", layout.private(TURN_LOCK))
         if disk.stat(self.path) is None:
             # SQLite would create it readable for others; its -wal and -shm take the mode of the database.
             disk.write_new(self.path, b"")

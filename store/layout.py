@@ -16,6 +16,7 @@ from .algebra import SCOPES, ScopeName, StoreError, shown
 
 PI_LOCK = ".state-flow-publication.lock"
 PRIVATE_FOLDER = ".strataflow"
+TURN_LOCK, CHECKPOINT_LOCK, OPEN_LOCK = "turn.lock", "checkpoint.lock", "open.lock"
 
 CHECKPOINT, PATCHES, META = "checkpoint.json", "patches.jsonl", "meta.json"
 CONFIG, RUNTIME = "config.json", "runtime.json"
@@ -35,7 +36,7 @@ def normalise_cwd(cwd: str) -> str:
     Raises:
       StoreError: E_UNSUPPORTED for a relative path, NUL, or what is not text.
     """
-    if type(cwd) is not str or not cwd or "\0" in cwd or not cwd.startswith(("/", "\\")) and not _has_drive(cwd):
+    if type(cwd) is not str or not cwd or "\0" in cwd or (not cwd.startswith(("/", "\\")) and not _has_drive(cwd)):
         raise StoreError("E_UNSUPPORTED", f"working directory {shown(cwd)} is not an absolute path: give one", cwd=cwd)
     if not cwd.isascii():
         try:

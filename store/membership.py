@@ -150,7 +150,7 @@ class LeaveReport:
     cause: str = ""
 
 
-def leave(ground: Ground, journal: Journal, member: Member, checkpoint: Callable[[], None]) -> LeaveReport:
+def leave(ground: Ground, journal: Journal, member: Member, checkpoint: Callable[[], object]) -> LeaveReport:
     """Leave the store. Call it with ``open.lock`` held; ``checkpoint`` is run if this is the last participant. (P2)"""
     live = [other for other in live_members(ground, journal) if other.token != member.token]
     report = LeaveReport(bool(not live), False)

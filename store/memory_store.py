@@ -17,11 +17,20 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import attrs
 
-from .algebra import HISTORY_LIMIT_DEFAULT, Boundary, Lineage, ScopeName, ScopeState, StoreError, StrataflowError
-from .algebra import View, empty_scope
+from .algebra import (
+    HISTORY_LIMIT_DEFAULT,
+    Boundary,
+    Lineage,
+    ScopeName,
+    ScopeState,
+    StoreError,
+    StrataflowError,
+    View,
+    empty_scope,
+)
 from .image import ScopeImage, fresh_lineage, image_of, session_lineage
 from .layout import SessionAddress
-from .loading import Loaded
+from .loading import Loaded, Wanted
 from .rows import NewRow, Row
 
 # A scope that does not exist reads as empty; its boundary is older than every real one.
@@ -54,6 +63,7 @@ class MemoryStore:
     # Superseded scopes whose new bytes have not been read yet.
     stale: set[str] = attrs.field(factory=set)
     pending: list[Row] = attrs.field(factory=list)
+    _wanted: dict[str, Wanted] = attrs.field(factory=dict)
     _provisional: dict[str, Lineage] = attrs.field(factory=dict)
 
     # -- following ----------------------------------------------------------------------------------------------
@@ -126,6 +136,7 @@ class MemoryStore:
             self.follow(row for row in view.rows if row.seq > self.head)
         for scope, found in loaded.scopes.items():
             assert not found.is_foreign, scope
+            self._wanted[scope] = found.wanted
             self.stale.discard(scope)
             if found.error is not None:
                 # Reads go on from the last image, if there is one; patches need a healthy scope (Ours-18).
@@ -141,15 +152,21 @@ class MemoryStore:
                 self.position = max(self.position, image.state.newest.position)
         return True
 
-    def forget(self, scopes: Iterable[str]) -> None:
-        """Drop scopes that nobody has open any more (design: the last session of a directory closed)."""
-        for scope in scopes:
-            self.images.pop(scope, None)
-            self.errors.pop(scope, None)
-            self.fences.pop(scope, None)
-            self.accepted.pop(scope, None)
-            self.stale.discard(scope)
-            self._provisional.pop(scope, None)
+    def wanted(self) -> list[Wanted]:
+        """Every scope that was asked for and not released, as it must be loaded again."""
+        return list(self._wanted.values())
+
+    def release(self, address: SessionAddress) -> None:
+        """Drop a session that nobody has open any more, and its directory with the last one of it. Global stays."""
+        session, cwd = address.scope("session"), address.scope("cwd")
+        self._drop(session)
+        if not any(other.scope("cwd") == cwd for other in self.accepted.values()):
+            self._drop(cwd)
+
+    def _drop(self, scope: str) -> None:
+        for known in (self.images, self.errors, self.fences, self.accepted, self._wanted, self._provisional):
+            known.pop(scope, None)
+        self.stale.discard(scope)
 
     def accept(self, address: SessionAddress) -> None:
         """This process now works with the session as it is: a fence ends, later strangers' changes set one."""

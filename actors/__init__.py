@@ -1,0 +1,46 @@
+"""The door of the actor layer. trio begins here; files, sockets and processes are reached only through ports."""
+
+from .actor import Actor, ActorRef, Request
+from .checkpointer import Checkpointer
+from .mailbox import Mailbox, MailboxStatistics
+from .ports import Clock, Ids, Threads
+from .session_actor import AcceptResponse, SelectMode, SessionActor, SessionCell
+from .store_actor import Checkpoint, CloseScopes, Commit, OpenScopes, Refresh, StoreActor, StoreStatistics
+from .store_world import StoreWorld
+from .supervision import Budget, ChildSpec, Decision, Done, GiveUp, Outcome, Restart, decide
+from .supervisor import Supervisor, SupervisorStatistics, open_supervisor
+
+__all__ = [
+    "AcceptResponse",
+    "Actor",
+    "ActorRef",
+    "Budget",
+    "Checkpoint",
+    "Checkpointer",
+    "ChildSpec",
+    "Clock",
+    "CloseScopes",
+    "Commit",
+    "Decision",
+    "Done",
+    "GiveUp",
+    "Ids",
+    "Mailbox",
+    "MailboxStatistics",
+    "OpenScopes",
+    "Outcome",
+    "Refresh",
+    "Request",
+    "Restart",
+    "SelectMode",
+    "SessionActor",
+    "SessionCell",
+    "StoreActor",
+    "StoreStatistics",
+    "StoreWorld",
+    "Supervisor",
+    "SupervisorStatistics",
+    "Threads",
+    "decide",
+    "open_supervisor",
+]

@@ -1,0 +1,145 @@
+"""When the canonical files are written: off the commit path, soon after work stops, never too late (Ours-1, Ours-17).
+
+    CLEAN --work--> DUE --2 s idle, 30 s, or 4 MiB of rows--> WRITING --done--> CLEAN or DUE
+                     ^                                           |
+                     +------------- failed: reported, tried again, ever later ---+
+
+A failed checkpoint loses nothing, since the rows stay in the journal. While it keeps failing the journal may grow to a
+stated bound; from there commits are refused, so that a full disk does not fill further.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import final
+
+import attrs
+import trio
+
+from ..store import CheckpointReport, MemoryStore, Stamp, StoreError, checkpoint, ensure_pi_lock, live_members
+from .limits import (
+    CHECKPOINT_BYTES,
+    CHECKPOINT_IDLE_S,
+    CHECKPOINT_LATEST_S,
+    CHECKPOINT_RETRY_S_MAX,
+    JOURNAL_BYTES_MAX,
+)
+from .store_world import StoreWorld
+
+
+@final
+@attrs.define(eq=False)
+class Checkpointer:
+    """Decides when, and does it in a worker thread. ``refresh`` follows the journal afterwards."""
+
+    _world: StoreWorld
+    _state: MemoryStore
+    _stamp: Callable[[], Stamp]
+    _refresh: Callable[[], Awaitable[None]]
+    _due: trio.Event = attrs.field(factory=trio.Event, init=False)
+    _full: trio.Event = attrs.field(factory=trio.Event, init=False)
+    _one_at_a_time: trio.Lock = attrs.field(factory=trio.Lock, init=False)
+    _last_work_s: float = attrs.field(default=0.0, init=False)
+    _written_bytes: int = attrs.field(default=0, init=False)
+    _failure: StoreError | None = attrs.field(default=None, init=False)
+    _is_over_bound: bool = attrs.field(default=False, init=False)
+
+    def note_work(self) -> None:
+        """A commit was appended. Cheap: called after each one."""
+        self._last_work_s = trio.current_time()
+        if not self._due.is_set():
+            self._written_bytes = self._world.journal.appended_bytes
+            self._due.set()
+        elif self._world.journal.appended_bytes - self._written_bytes > CHECKPOINT_BYTES:
+            self._full.set()
+
+    def refusal(self) -> StoreError | None:
+        """Why commits must wait: checkpoints fail and the journal has reached its bound."""
+        if not self._is_over_bound:
+            return None
+        cause = self._failure
+        return StoreError(
+            "E_DISK",
+            f"the canonical files can not be written ({cause}) and the journal has reached "
+            f"{JOURNAL_BYTES_MAX >> 20} MiB; remove the cause",
+            path=self._world.ground.layout.root,
+        )
+
+    async def run(self) -> None:
+        """Write when it is due, until cancelled."""
+        if self._state.pending:
+            self._due.set()
+        retry_s = CHECKPOINT_IDLE_S
+        while True:
+            await self._due.wait()
+            if self._failure is None:
+                await self._wait_for_a_good_moment()
+            else:
+                await trio.sleep(retry_s)
+                retry_s = min(2 * retry_s, CHECKPOINT_RETRY_S_MAX)
+            try:
+                await self.checkpoint()
+            except StoreError as error:
+                if error.code not in ("E_DISK", "E_BUSY"):
+                    raise
+                self._world.report("checkpoint-failed", error=error)
+            else:
+                retry_s = CHECKPOINT_IDLE_S
+
+    async def _wait_for_a_good_moment(self) -> None:
+        with trio.move_on_after(CHECKPOINT_LATEST_S):
+            while not self._full.is_set():
+                idle_since = self._last_work_s
+                with trio.move_on_at(idle_since + CHECKPOINT_IDLE_S):
+                    await self._full.wait()
+                if self._last_work_s == idle_since:
+                    return
+
+    async def checkpoint(self) -> CheckpointReport:
+        """Write now. If it raises Cancelled, nothing was written or a prepared list will be finished by the next one.
+
+        Raises:
+          StoreError: E_DISK, E_BUSY; nothing is lost. E_BROKEN, E_CORRUPT: the journal must be opened again.
+        """
+        async with self._one_at_a_time:
+            lock = self._world.checkpoint_lock
+            if not lock.try_acquire():
+                await self._world.threads.wait_lock(lock)
+            self._due, self._full = trio.Event(), trio.Event()
+            try:
+                report = await self._world.threads.work(self._write)
+            except StoreError as error:
+                self._failure = error
+                self._is_over_bound = self._world.journal.size_bytes() > JOURNAL_BYTES_MAX
+                self._due.set()
+                raise
+            finally:
+                lock.release()
+        self._failure, self._is_over_bound = None, False
+        self._state.drop_pending(report.through)
+        for scope in report.superseded:
+            self._world.report("superseded", scope=scope)
+        for scope, cause in report.blocked.items():
+            self._world.report("checkpoint-blocked", scope=scope, error=cause)
+        if report.superseded:
+            await self._refresh()
+        return report
+
+    def _write(self) -> CheckpointReport:
+        world = self._world
+        ground = world.ground
+        report = checkpoint(
+            ground.disk, ground.layout, world.journal, self._stamp, history_limit=self._state.history_limit
+        )
+        self._keep_pi_out()
+        return report
+
+    def _keep_pi_out(self) -> None:
+        """The process that Pi's lock names may have died: then it names this one from now on (P1 of membership)."""
+        world = self._world
+        if world.member.share_with_pi or not world.open_lock.try_acquire():
+            return
+        try:
+            ensure_pi_lock(world.ground, world.journal, live_members(world.ground, world.journal), world.member.token)
+        finally:
+            world.open_lock.release()

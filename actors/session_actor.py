@@ -1,0 +1,121 @@
+"""The session actor: one per open session. It owns the mode and everything that happens one after another in a session.
+
+Modes (only ``_select`` moves them; store 6.1)::
+
+    off <--select--> passive <--select--> active
+
+Off touches no storage at all. Selecting another mode accepts the session's files as they are now, and so ends a fence.
+Patches do not pass through here: they go from the handle to the store actor, in the order in which they are sent.
+"""
+
+from __future__ import annotations
+
+from typing import final
+
+import attrs
+import trio
+
+from ..store import CallError, Draft, Mode, Receipt, SessionAddress, StoreError
+from .actor import ActorRef, Request, serve
+from .mailbox import Mailbox
+from .store_actor import Commit, OpenScopes
+
+
+@final
+@attrs.frozen
+class SelectMode(Request[Mode]):
+    """Select a mode. The answer is the mode that holds afterwards."""
+
+    mode: Mode
+
+
+@final
+@attrs.frozen
+class AcceptResponse(Request[Receipt]):
+    """End the current run, or an implicit one, with this answer (store 3.4)."""
+
+    text: str
+
+
+@final
+@attrs.define(eq=False)
+class SessionCell:
+    """What a session's handles may see without asking: written by the session actor only.
+
+    Attributes:
+      address: where the session lies; None in off, which looks at no storage.
+      mode: the selected mode.
+      problem: why memory can not be written although the mode wants it; the session is blocked.
+    """
+
+    cwd: str
+    session_id: str
+    mode: Mode = "off"
+    address: SessionAddress | None = None
+    problem: StoreError | None = None
+
+    def writable(self) -> SessionAddress:
+        """The address, if patches are allowed (T9 rows 1 and 2).
+
+        Raises:
+          CallError: E_OFF.
+        """
+        if self.mode == "off" or self.address is None:
+            raise CallError("E_OFF", "the memory tools are off in this session; select active or passive first")
+        return self.address
+
+
+@final
+@attrs.define(eq=False)
+class SessionActor:
+    """One life. ``wanted`` is an explicit mode; None takes the session's own, or ``fresh`` for a new one."""
+
+    cell: SessionCell
+    store: ActorRef
+    wanted: Mode | None
+    fresh: Mode
+
+    async def run(self, mailbox: Mailbox, task_status: trio.TaskStatus[None]) -> None:
+        """Open the session, then serve."""
+        await self._attach()
+        task_status.started()
+        await serve(mailbox, self._handle)
+
+    async def _handle(self, message: SelectMode | AcceptResponse) -> Mode | Receipt:
+        if isinstance(message, SelectMode):
+            await self._select(message.mode)
+            return self.cell.mode
+        address, text = self.cell.writable(), message.text
+        if self.cell.mode != "active":
+            raise CallError("E_OFF", "answers are kept in active mode only; select it first")
+        return await self.store.ask(Commit(lambda draft: draft.stage_response(address, text)))
+
+    async def _attach(self) -> None:
+        """Find the mode: the explicit one, else what the session was, else what new sessions get (Ours-11)."""
+        mode = self.wanted
+        if mode is None:
+            address = await self.store.ask(OpenScopes(self.cell.cwd, self.cell.session_id))
+            mode = await self.store.ask(Commit(lambda draft: draft.mode_of(address))) or self.fresh
+        await self._select(mode)
+
+    async def _select(self, mode: Mode) -> None:
+        if mode == "off":
+            self.cell.mode, self.cell.problem = "off", None
+            return
+        address = await self.store.ask(OpenScopes(self.cell.cwd, self.cell.session_id))
+        self.cell.address = address
+
+        def stage(draft: Draft) -> Mode:
+            draft.stage_origin(address)
+            return draft.stage_mode(address, mode)
+
+        try:
+            await self.store.ask(Commit(stage))
+        except StoreError as error:
+            if error.code not in ("E_CORRUPT", "E_UNSUPPORTED", "E_DISK"):
+                raise
+            # Unreadable memory blocks the session, it does not end it: what is healthy can still be read (Ours-18).
+            self.cell.problem = error
+        else:
+            self.cell.problem = None
+        self.cell.mode = mode

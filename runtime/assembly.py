@@ -1,0 +1,318 @@
+"""Putting a runtime together, and taking it apart: ``open_runtime`` and ``Runtime``."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any, final
+
+import attrs
+import trio
+
+from ..actors import (
+    Actor,
+    ActorRef,
+    Checkpoint,
+    ChildSpec,
+    CloseScopes,
+    SessionActor,
+    SessionCell,
+    StoreActor,
+    StoreWorld,
+    Supervisor,
+    open_supervisor,
+)
+from ..store import (
+    HISTORY_LIMIT_MAX,
+    MODES,
+    CallError,
+    CheckpointReport,
+    ConfigError,
+    Durability,
+    FlockLocks,
+    Ground,
+    Journal,
+    Json,
+    Layout,
+    MemoryStore,
+    Mode,
+    RealDisk,
+    RealProcessTable,
+    Settings,
+    SqliteJournal,
+    StoreError,
+    StrataflowError,
+    normalise_cwd,
+    settings_from,
+    shown,
+)
+from .joining import Choices, Seams, join_store, leave_store
+from .places import agent_folder, store_folder
+from .session import Session
+from .threads import open_threads
+from .world import RandomIds, SystemClock, pause
+
+CLOSE_DEADLINE_S = 10.0
+_EVENTS_MAX = 1_000
+
+
+@final
+@attrs.frozen
+class CloseReport:
+    """What closing did.
+
+    Attributes:
+      was_last: no other process has the store open.
+      pi_lock_removed: Pi may use the store now (always true when it was shared with Pi).
+      left_behind: what could not be ended or written in time, in words; empty when all is well.
+      duration_s: how long it took.
+    """
+
+    was_last: bool
+    pi_lock_removed: bool
+    left_behind: tuple[str, ...]
+    duration_s: float
+
+
+@final
+@attrs.frozen
+class RuntimeEvent:
+    """Something that operators want to know: a failed checkpoint, a superseded scope, a replaced journal."""
+
+    name: str
+    time_ms: int
+    data: Json
+
+
+@final
+@attrs.define(eq=False)
+class Runtime:
+    """An open store and the actors that serve it. Made by ``open_runtime``."""
+
+    _world: StoreWorld
+    _state: MemoryStore
+    _supervisor: Supervisor
+    _store: ActorRef
+    _settings: Settings
+    _events: deque[RuntimeEvent]
+    _cells: dict[tuple[str, str], tuple[SessionCell, ActorRef]] = attrs.field(factory=dict)
+    _opening: trio.Lock = attrs.field(factory=trio.Lock)
+    _report: CloseReport | None = None
+    _is_closing: bool = False
+
+    @property
+    def store_path(self) -> str:
+        """The absolute path of the store."""
+        return self._world.ground.layout.root
+
+    @property
+    def settings(self) -> Settings:
+        """The operator's settings as they were when the runtime was opened."""
+        return self._settings
+
+    @property
+    def events(self) -> tuple[RuntimeEvent, ...]:
+        """The newest events, oldest first (at most 1,000 are kept)."""
+        return tuple(self._events)
+
+    async def open_session(self, cwd: str, session_id: str = "main", mode: Mode | None = None) -> Session:
+        """Open a session of this store.
+
+        Args:
+          cwd: an absolute working directory; it need not exist.
+          session_id: names the session in its directory; an existing folder ``<id>`` or ``*_<id>`` is used.
+          mode: selected for this session, also an existing one; None keeps its own, or takes the default for new ones.
+
+        Always a checkpoint. If it raises Cancelled, the session was not opened; what it needs may have been created.
+
+        Raises:
+          CallError: E_SHAPE for an unknown mode.
+          StoreError: E_UNSUPPORTED for a bad name, E_BRANCH if the id is ambiguous, E_DISK, E_CLOSED.
+        """
+        self.check()
+        if mode is not None and mode not in MODES:
+            raise CallError("E_SHAPE", f"mode {shown(mode)} is not one of {', '.join(MODES)}")
+        cwd = normalise_cwd(cwd)
+        async with self._opening:
+            found = self._cells.get((cwd, session_id))
+            if found is None:
+                cell = SessionCell(cwd, session_id)
+                fresh = self._settings.mode or "off"
+                store = self._store
+
+                def start() -> Actor:
+                    return SessionActor(cell, store, mode, fresh)
+
+                actor = await self._supervisor.start(ChildSpec(_name(cell), start))
+                found = self._cells[cwd, session_id] = (cell, actor)
+                mode = None
+        session = Session(found[0], self._store, found[1], self._state, self)
+        if mode is not None and mode != found[0].mode:
+            await session.set_mode(mode)
+        return session
+
+    async def checkpoint(self) -> CheckpointReport:
+        """Write everything accepted to the canonical files now.
+
+        If it raises Cancelled, nothing was written, or what was prepared is finished later.
+
+        Raises:
+          StoreError: E_DISK, E_BUSY; nothing acknowledged is lost.
+        """
+        self.check()
+        return await self._store.ask(Checkpoint())
+
+    def check(self) -> None:
+        """Raise StoreError E_CLOSED if this runtime is closed, or belongs to the process this one was forked from."""
+        if self._is_closing or not self._world.member.lock.is_held:
+            raise StoreError("E_CLOSED", f"{self.store_path}: this runtime is closed, or was forked; open another one")
+
+    async def status(self) -> Json:
+        """How the store is. Changes nothing."""
+        world = self._world
+        return {
+            "store": self.store_path,
+            "durability": world.level,
+            "shared_with_pi": world.member.share_with_pi,
+            "waiting": self._store.statistics().depth,
+            "unwritten_rows": len(self._state.pending),
+            **world.statistics(),
+        }
+
+    def statistics(self) -> Any:
+        """Numbers of everything alive."""
+        return self._supervisor.statistics()
+
+    async def close_session(self, cell: SessionCell) -> None:
+        """Close one session (``Session.aclose``)."""
+        found = self._cells.pop((cell.cwd, cell.session_id), None)
+        if found is None:
+            await trio.lowlevel.checkpoint()
+            return
+        await self._supervisor.stop_child(_name(cell))
+        if cell.address is not None and not self._is_closing:
+            await self._store.ask(CloseScopes(cell.address))
+
+    async def aclose(self, deadline_s: float = CLOSE_DEADLINE_S) -> CloseReport:
+        """Close: accept nothing more, finish what is accepted, write it to the canonical files, leave the store.
+
+        Returns within ``deadline_s`` seconds, also while its task is cancelled, and says what it had to leave behind.
+        Idempotent: a second call returns the first report.
+        """
+        if self._report is None:
+            started = trio.current_time()
+            self._is_closing = True
+            left: list[str] = []
+            # Shielded, so that a cancelled program still leaves a store that others can use at once. It ends at the
+            # deadline, whatever hangs.
+            with trio.CancelScope(shield=True, deadline=started + deadline_s):
+                await self._stop_actors(left, started + deadline_s / 2)
+                await self._leave(left, started)
+            if self._report is None:
+                left.append("leaving the store did not end in time: a thread hangs in a system call")
+                self._report = CloseReport(False, False, tuple(left), trio.current_time() - started)
+        await trio.lowlevel.checkpoint_if_cancelled()
+        return self._report
+
+    async def _stop_actors(self, left: list[str], deadline: float) -> None:
+        with trio.move_on_at(deadline) as scope:
+            try:
+                await self._supervisor.close()
+            except StrataflowError as error:
+                left.append(str(error))
+        if scope.cancelled_caught:
+            left.append("work that was accepted did not end in time and was cancelled")
+
+    async def _leave(self, left: list[str], started: float) -> None:
+        try:
+            report = await leave_store(self._world, self._state)
+        except StrataflowError as error:
+            left.append(str(error))
+            return
+        if report.cause:
+            left.append(report.cause)
+        if not report.pi_lock_removed and report.was_last:
+            left.append(f"the lock {self._world.ground.layout.pi_lock} stays until a later close can write everything")
+        self._report = CloseReport(report.was_last, report.pi_lock_removed, tuple(left), trio.current_time() - started)
+
+
+def _store_starter(world: StoreWorld, state: MemoryStore) -> Callable[[], Actor]:
+    return lambda: StoreActor(world, state)
+
+
+def _name(cell: SessionCell) -> str:
+    return f"session {cell.session_id} in {cell.cwd}"
+
+
+@asynccontextmanager
+async def open_runtime(
+    agent_dir: str | None = None,
+    *,
+    store: str | None = None,
+    durability: Durability = "power",
+    history_limit: int | None = None,
+    share_with_pi: bool = False,
+) -> AsyncIterator[Runtime]:
+    """Open a store; it is closed when the body ends.
+
+    Args:
+      agent_dir: the agent directory; default ``$STRATAFLOW_DIR``, else ``~/.strataflow``. The store is its ``state-flow``.
+      store: the store's own folder instead.
+      durability: ``"power"``: an acknowledged change survives power loss. ``"process"``: it survives the death of
+        every process, but not of the machine.
+      history_limit: how many transitions stay visible, 0 to 100; default: the root ``config.json``, else 7.
+      share_with_pi: work beside a running Pi, slower; otherwise Pi waits while the store is open here.
+
+    While it waits (for another process that opens, for Pi's lock) it can be cancelled; then nothing was changed.
+
+    Raises:
+      ConfigError: the root ``config.json`` can not be used.
+      StoreError: E_LOCK, E_CORRUPT, E_UNSUPPORTED, E_DISK.
+      RuntimeFailed: in the body, when an actor failed again and again.
+    """
+    if durability not in ("power", "process"):
+        raise ConfigError("E_CONFIG", f"durability {shown(durability)} is not 'power' or 'process'")
+    root = store_folder(store) if store is not None else store_folder(agent_folder(agent_dir) + "/state-flow")
+    above = root.rpartition("/")[0] or "/"
+    locks = FlockLocks(above)
+    ground = Ground(RealDisk(above), locks, RealProcessTable(), Layout(root))
+    async with open_threads(locks) as threads:
+        seams = Seams(ground, threads, SystemClock(), RandomIds(), _open_journal)
+        async with open_runtime_in(seams, durability, history_limit, share_with_pi) as runtime:
+            yield runtime
+
+
+def _open_journal(ground: Ground, level: Durability) -> Journal:
+    return SqliteJournal(ground.disk, ground.layout, level, pause)
+
+
+@asynccontextmanager
+async def open_runtime_in(
+    seams: Seams, durability: Durability, history_limit: int | None, share_with_pi: bool
+) -> AsyncIterator[Runtime]:
+    """As ``open_runtime``, in any world."""
+    layout = seams.ground.layout
+    settings = await seams.threads.work(lambda: settings_from(layout.config, seams.ground.disk.read(layout.config)))
+    limit = settings.history_limit if history_limit is None else history_limit
+    if type(limit) is not int or not 0 <= limit <= HISTORY_LIMIT_MAX:
+        raise ConfigError("E_CONFIG", f"history limit {shown(limit)} is not an integer from 0 to {HISTORY_LIMIT_MAX}")
+    events: deque[RuntimeEvent] = deque(maxlen=_EVENTS_MAX)
+
+    def report(name: str, **data: Any) -> None:
+        shown_data = {key: str(value) if isinstance(value, Exception) else value for key, value in data.items()}
+        events.append(RuntimeEvent(name, seams.clock.wall_ms(), shown_data))
+
+    world, state = await join_store(seams, Choices(durability, share_with_pi, limit), report)
+    async with open_supervisor() as supervisor:
+        runtime: Runtime | None = None
+        try:
+            actor = await supervisor.start(ChildSpec("store", _store_starter(world, state)))
+            runtime = Runtime(world, state, supervisor, actor, settings, events)
+            yield runtime
+        finally:
+            if runtime is None:
+                with trio.CancelScope(shield=True, deadline=trio.current_time() + CLOSE_DEADLINE_S):
+                    await leave_store(world, state)
+            else:
+                await runtime.aclose()

@@ -1,0 +1,184 @@
+"""Opening a store: folders, journal, membership, recovery (J4, J8, J9), in worker threads, every wait cancellable."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+import attrs
+import trio
+
+from ..actors import Clock, Ids, StoreWorld, Threads
+from ..store import (
+    CHECKPOINT_LOCK,
+    OPEN_LOCK,
+    TURN_LOCK,
+    CheckpointReport,
+    Durability,
+    Ground,
+    Journal,
+    KernelLock,
+    LeaveReport,
+    Member,
+    MemoryStore,
+    Stamp,
+    StoreError,
+    WaitForPi,
+    checkpoint,
+    finish_prepared,
+    join,
+    leave,
+    load_for_writing,
+    make_folders,
+    note_ground,
+)
+
+# How often a lock of Pi is looked at (store 2.1.4), and how long one may stay empty (store 2.1.5).
+_PI_POLL_S = 0.025
+_PI_PENDING_S = 2.0
+
+OpenJournal = Callable[[Ground, Durability], Journal]
+
+
+@attrs.frozen
+class Seams:
+    """The world a runtime lives in: all of it real, or all of it simulated."""
+
+    ground: Ground
+    threads: Threads
+    clock: Clock
+    ids: Ids
+    open_journal: OpenJournal
+
+
+@attrs.frozen
+class Choices:
+    """How a store is opened."""
+
+    durability: Durability
+    share_with_pi: bool
+    history_limit: int
+
+
+@asynccontextmanager
+async def held(threads: Threads, lock: KernelLock) -> AsyncIterator[None]:
+    """Hold a kernel lock for the body. The wait can be cancelled."""
+    if not lock.try_acquire():
+        await threads.wait_lock(lock)
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+async def join_store(seams: Seams, choices: Choices, report: Callable[..., None]) -> tuple[StoreWorld, MemoryStore]:
+    """Join the store as a participant and recover it.
+
+    If it raises Cancelled, nothing is left behind: no lock, no participant. (Folders that were missing stay.)
+
+    Raises:
+      StoreError: E_LOCK, E_CORRUPT, E_UNSUPPORTED, E_DISK.
+    """
+    ground, threads = seams.ground, seams.threads
+    token = seams.ids.new_id()
+    await threads.work(lambda: make_folders(ground))
+    locks = [ground.locks.open(ground.layout.private(name)) for name in (OPEN_LOCK, TURN_LOCK, CHECKPOINT_LOCK)]
+    opened: list[Journal] = []
+    try:
+        member = await _join(seams, choices, locks[0], opened, token)
+        world = StoreWorld(
+            ground=ground,
+            threads=threads,
+            clock=seams.clock,
+            ids=seams.ids,
+            level=choices.durability,
+            member=member,
+            open_lock=locks[0],
+            turn=locks[1],
+            checkpoint_lock=locks[2],
+            open_journal=lambda: seams.open_journal(ground, choices.durability),
+            report=report,
+            journal=opened[0],
+        )
+        state = MemoryStore(writer=token, history_limit=choices.history_limit)
+        try:
+            await _recover(world, state)
+        except BaseException:
+            await leave_store(world, state)
+            raise
+    except BaseException:
+        # Closing what was opened here is quick and waits for nobody.
+        for journal in opened:
+            journal.close()
+        for lock in locks:
+            lock.close()
+        raise
+    return world, state
+
+
+async def _join(seams: Seams, choices: Choices, open_lock: KernelLock, opened: list[Journal], token: str) -> Member:
+    ground, threads = seams.ground, seams.threads
+    pending_since: float | None = None
+
+    def try_join() -> Member | WaitForPi:
+        if not opened:
+            opened.append(seams.open_journal(ground, choices.durability))
+            note_ground(ground, opened[0])
+        return join(ground, opened[0], token, share_with_pi=choices.share_with_pi)
+
+    while True:
+        async with held(threads, open_lock):
+            found = await threads.work(try_join)
+        if isinstance(found, Member):
+            return found
+        if found.pid is None:
+            pending_since = pending_since or trio.current_time()
+            if trio.current_time() - pending_since > _PI_PENDING_S:
+                path = ground.layout.pi_lock
+                raise StoreError("E_LOCK", f"{path}: stays empty; see `strataflow unlock`", path=path)
+        else:
+            pending_since = None
+        await trio.sleep(_PI_POLL_S)
+
+
+async def _recover(world: StoreWorld, state: MemoryStore) -> None:
+    """Finish what a dead process prepared, then read the journal and the global scope."""
+    ground, threads = world.ground, world.threads
+
+    def finish() -> None:
+        finish_prepared(ground.disk, ground.layout, world.journal)
+        if world.level == "power":
+            world.journal.sync()
+
+    async with held(threads, world.checkpoint_lock):
+        await threads.work(finish)
+    loaded = await threads.work(lambda: load_for_writing(ground, world.journal, (), _stamper(world, state), after=None))
+    state.install(loaded, whole=True)
+
+
+def _stamper(world: StoreWorld, state: MemoryStore) -> Callable[[], Stamp]:
+    return lambda: Stamp(state.writer, world.level, world.clock.wall_ms(), world.ids.new_id())
+
+
+async def leave_store(world: StoreWorld, state: MemoryStore) -> LeaveReport:
+    """Leave the store: the last one writes everything and makes way for Pi. Closes journal and locks.
+
+    If it raises Cancelled, the thread that leaves may still be at work.
+    """
+    ground, threads = world.ground, world.threads
+    stamp = _stamper(world, state)
+
+    def write() -> CheckpointReport:
+        if not world.checkpoint_lock.try_acquire():
+            raise StoreError("E_BUSY", "another process is writing the canonical files")
+        try:
+            return checkpoint(ground.disk, ground.layout, world.journal, stamp, history_limit=state.history_limit)
+        finally:
+            world.checkpoint_lock.release()
+
+    async with held(threads, world.open_lock):
+        report = await threads.work_abandonable(lambda: leave(ground, world.journal, world.member, write))
+    world.journal.close()
+    for lock in (world.turn, world.checkpoint_lock, world.open_lock):
+        lock.close()
+    return report

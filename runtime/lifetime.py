@@ -1,0 +1,21 @@
+"""What a session's handle needs of its runtime, and no more: is it alive, how is it, end me."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from ..actors import SessionCell
+from ..store import Json
+
+
+class Lifetime(Protocol):
+    """The runtime as its sessions see it."""
+
+    def check(self) -> None:
+        """Raise StoreError E_CLOSED if the runtime is closed or this is a forked child (J11)."""
+
+    async def status(self) -> Json:
+        """How the store is: sizes, waiting calls, durability, lock holder."""
+
+    async def close_session(self, cell: SessionCell) -> None:
+        """Close a session for one of its handles."""

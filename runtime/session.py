@@ -1,0 +1,268 @@
+"""The handle of a session: what authors of agents hold."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, final
+
+import attrs
+import trio
+
+from ..actors import AcceptResponse, ActorRef, Commit, Refresh, SelectMode, SessionCell
+from ..store import (
+    MODES,
+    CallError,
+    Draft,
+    Json,
+    MemoryStore,
+    Mode,
+    ReadResult,
+    Receipt,
+    RequestError,
+    ScopeName,
+    SessionAddress,
+    StoreError,
+    check_patch_arguments,
+    compact,
+    read,
+    read_shared,
+    shown,
+)
+from .lifetime import Lifetime
+
+_SCOPE_NAMES: dict[str, ScopeName] = {"global_": "global", "cwd": "cwd", "session": "session"}
+
+
+@final
+@attrs.frozen(eq=False)
+class Session:
+    """One session of a store, open in this process. Made by ``runtime.open_session``.
+
+    Every method raises StoreError E_CLOSED once the session or its runtime is closed, and in a forked child.
+    """
+
+    _cell: SessionCell
+    _store: ActorRef
+    _actor: ActorRef
+    _state: MemoryStore
+    _lifetime: Lifetime
+
+    @property
+    def cwd(self) -> str:
+        """The absolute working directory."""
+        return self._cell.cwd
+
+    @property
+    def session_id(self) -> str:
+        """The session's id."""
+        return self._cell.session_id
+
+    @property
+    def mode(self) -> Mode:
+        """The selected mode."""
+        return self._cell.mode
+
+    # -- changing -----------------------------------------------------------------------------------------------
+
+    async def patch_state(
+        self,
+        *,
+        global_: Mapping[str, Any] | None = None,
+        cwd: Mapping[str, Any] | None = None,
+        session: Mapping[str, Any] | None = None,
+    ) -> Receipt:
+        """Change memory: the patches of one to three scopes, all of them or none.
+
+        A patch merges objects, replaces arrays and scalars, deletes keys given as ``None`` and edits elements of an
+        array through keys such as ``"[0]"``. The arguments are copied at once.
+
+        Always a checkpoint. If it raises Cancelled, nothing was written, or the change completes whole.
+
+        Raises:
+          CallError: the patch is refused; nothing was stored.
+          StoreError: E_CHANGED, E_DISK, E_CORRUPT, E_BROKEN (the outcome is unknown), E_CLOSED.
+        """
+        given = {"global": global_, "cwd": cwd, "session": session}
+        return await self._patch({name: patch for name, patch in given.items() if patch is not None})
+
+    async def _patch(self, arguments: Any) -> Receipt:
+        self._lifetime.check()
+        address = self._cell.writable()
+        patches = check_patch_arguments(arguments)
+        return await self._store.ask(Commit(_patch(address, patches)))
+
+    async def accept_response(self, text: str) -> Receipt:
+        """End the session's run with its final answer ``text``, which becomes the session's ``response``.
+
+        Always a checkpoint. If it raises Cancelled, nothing was written, or the change completes whole.
+
+        Raises:
+          CallError: E_OFF outside active mode, E_JSON if ``text`` is no plain string.
+          StoreError: as ``patch_state``.
+        """
+        self._lifetime.check()
+        if type(text) is not str or not _is_text(text):
+            raise CallError("E_JSON", f"the answer must be a plain string, not {shown(text)}", pointer="/text")
+        return await self._actor.ask(AcceptResponse(text))
+
+    async def set_mode(self, mode: Mode) -> Mode:
+        """Select ``"active"``, ``"passive"`` or ``"off"`` for this session, over its memory as it is now.
+
+        Always a checkpoint. If it raises Cancelled, the choice may still be carried out.
+
+        Raises:
+          CallError: E_SHAPE for another mode.
+          StoreError: E_BUSY, E_DISK, E_BROKEN, E_CLOSED.
+        """
+        self._lifetime.check()
+        if mode not in MODES:
+            raise CallError("E_SHAPE", f"mode {shown(mode)} is not one of {', '.join(MODES)}")
+        return await self._actor.ask(SelectMode(mode))
+
+    # -- reading ------------------------------------------------------------------------------------------------
+
+    async def read_state(
+        self,
+        path: str | None = None,
+        *,
+        paths: Sequence[str] | None = None,
+        projection: Literal["value", "keys", "patch"] = "value",
+        fresh: bool = False,
+    ) -> ReadResult:
+        """Read by path, such as ``"effective.contract"`` or ``"cwd[2].working.list[0:3]"``.
+
+        What comes back is the caller's own copy. With ``fresh`` what other processes have committed is followed first.
+
+        Always a checkpoint. Reading changes nothing, so Cancelled loses nothing.
+
+        Raises:
+          ReadError: the arguments, a path, or what it names.
+          CallError: E_OFF.
+          StoreError: the reason why a scope that is needed can not be read.
+        """
+        arguments = _read_arguments(path, paths, projection)
+        await self._before_reading(fresh)
+        return read(self._state.view(self._cell.writable()), arguments)
+
+    async def read_json(
+        self,
+        path: str | None = None,
+        *,
+        paths: Sequence[str] | None = None,
+        projection: Literal["value", "keys", "patch"] = "value",
+        fresh: bool = False,
+    ) -> str:
+        """As ``read_state``, as JSON text without a copy in between."""
+        arguments = _read_arguments(path, paths, projection)
+        await self._before_reading(fresh)
+        return compact(read_shared(self._state.view(self._cell.writable()), arguments).to_json())
+
+    async def _before_reading(self, fresh: bool) -> None:
+        self._lifetime.check()
+        if fresh:
+            await self._store.ask(Refresh())
+        else:
+            await trio.lowlevel.checkpoint()
+
+    # -- as a model calls ---------------------------------------------------------------------------------------
+
+    async def call(self, name: str, arguments: Any) -> Json:
+        """One of the tools as a model calls it, arguments unchecked: ``patch_state``, ``read_state``,
+        ``accept_response``, ``set_mode`` or ``status``. Returns the JSON of the result.
+
+        Cancellation as in the method of that name.
+
+        Raises:
+          RequestError: there is no such call.
+          StrataflowError: as the method of that name.
+        """
+        match name:
+            case "patch_state":
+                return (await self._patch(arguments)).to_json()
+            case "read_state":
+                await self._before_reading(False)
+                return read(self._state.view(self._cell.writable()), arguments).to_json()
+            case "accept_response":
+                receipt = await self.accept_response(_only_member(arguments, "text"))
+                return {"changed": receipt.changed, "step": receipt.step, "revision": receipt.revision}
+            case "set_mode":
+                return {"mode": await self.set_mode(_only_member(arguments, "mode"))}
+            case "status":
+                _no_members(arguments)
+                return await self.status()
+        raise RequestError("E_REQUEST", f"there is no call {shown(name)}", call=str(name)[:96])
+
+    async def status(self) -> Json:
+        """How this session is: mode, revision, step, history depth, problems. Changes nothing."""
+        await self._before_reading(False)
+        cell, state = self._cell, self._state
+        address = cell.address
+        if address is None:
+            return {"mode": cell.mode, "cwd": cell.cwd, "session": cell.session_id}
+        session = state.trio(address)[2]
+        fence = state.fences.get(address.scope("session"))
+        problem = cell.problem or (fence.error if fence else None)
+        return {
+            "mode": cell.mode,
+            "cwd": cell.cwd,
+            "session": cell.session_id,
+            "revision": state.revision(address),
+            "step": session.run.step if session.run else 0,
+            "history_depth": len(state.boundaries(address)) - 1,
+            "history_limit": state.history_limit,
+            "blocked": str(problem) if problem else None,
+            "unreadable": {name: str(state.errors[scope]) for name, scope in address.scopes() if scope in state.errors},
+            **await self._lifetime.status(),
+        }
+
+    async def aclose(self) -> None:
+        """Close this session; the store stays open for others. Idempotent.
+
+        If it raises Cancelled, the session goes on closing.
+        """
+        await self._lifetime.close_session(self._cell)
+
+
+def _patch(address: SessionAddress, patches: Mapping[ScopeName, Json]) -> Callable[[Draft], Receipt]:
+    def stage(draft: Draft) -> Receipt:
+        return draft.stage_patch(address, patches)
+
+    return stage
+
+
+def _is_text(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _read_arguments(path: str | None, paths: Sequence[str] | None, projection: str) -> Json:
+    arguments: Json = {"projection": projection}
+    if path is not None:
+        arguments["path"] = path
+    if paths is not None:
+        arguments["paths"] = list(paths) if isinstance(paths, tuple) else paths
+    return arguments
+
+
+def _only_member(arguments: Any, name: str) -> Any:
+    if type(arguments) is not dict:
+        raise CallError("E_SHAPE", f"the arguments must be an object with {name!r}")
+    for key in arguments:
+        if key != name:
+            raise CallError("E_FIELD", f"there is no argument {shown(key)}; the only one is {name!r}")
+    if name not in arguments:
+        raise CallError("E_SHAPE", f"argument {name!r} is missing")
+    return arguments[name]
+
+
+def _no_members(arguments: Any) -> None:
+    if type(arguments) is not dict or arguments:
+        raise CallError("E_SHAPE", "this call takes no arguments: give {}")
+
+
+def closed(what: str) -> StoreError:
+    """The error of a handle that was closed."""
+    return StoreError("E_CLOSED", f"{what} is closed; open it again")
