@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import gc
 import traceback
-from typing import Any
+import weakref
 
 import pytest
 import trio
 from trio.testing import assert_checkpoints, wait_all_tasks_blocked
 
 from kit.callers import Caller, check_sum, start
-from strataflow.actors.envelope import Envelope
+from strataflow.actors.envelope import Envelope, State
 from strataflow.actors.mailbox import Mailbox
 from strataflow.store import CallError, StoreError
 
@@ -119,15 +120,54 @@ async def test_one_error_fails_many_askers_without_growing(nursery: trio.Nursery
     await wait_all_tasks_blocked()
     assert len({id(error) for error in [shared, *caught]}) == 4
     assert len(traceback.extract_tb(shared.__traceback__)) == depth
-    for error in caught:
-        assert (error.code, error.message, error.data) == ("E_INDEX", "no such index", {"index": 3})
-        assert isinstance(error.__cause__, KeyError)
-        assert error.__notes__ == ["note"]
-        assert error.__suppress_context__
+    for twin in caught:
+        assert (twin.code, twin.message, twin.data) == ("E_INDEX", "no such index", {"index": 3})
+        assert isinstance(twin.__cause__, KeyError)
+        assert twin.__notes__ == ["note"]
         # The story of the handler is still told, below that of the asker.
-        assert traceback.extract_tb(error.__traceback__)[-1] == traceback.extract_tb(shared.__traceback__)[-1]
-    depths = {len(traceback.extract_tb(error.__traceback__)) for error in caught}
+        assert traceback.extract_tb(twin.__traceback__)[-1] == traceback.extract_tb(shared.__traceback__)[-1]
+    depths = {len(traceback.extract_tb(twin.__traceback__)) for twin in caught}
     assert len(depths) == 1
+
+
+@pytest.mark.parametrize("suppressed", [True, False])
+async def test_a_copied_error_keeps_its_context(suppressed: bool, nursery: trio.Nursery) -> None:
+    mailbox = Mailbox("m")
+    error = CallError("E_OFF", "no")
+    error.__context__ = KeyError("context")
+    error.__suppress_context__ = suppressed
+
+    async def answer() -> None:
+        (await taken(mailbox)).fail(error)
+
+    nursery.start_soon(answer)
+    with pytest.raises(CallError) as info:
+        await mailbox.ask(None)
+    assert info.value.__context__ is error.__context__
+    assert info.value.__suppress_context__ is suppressed
+    assert info.value.__cause__ is None
+
+
+async def test_a_failed_ask_leaves_no_reference_cycle(nursery: trio.Nursery) -> None:
+    """A cycle would keep every error, its traceback and all that its frames hold until the collector comes by."""
+    mailbox = Mailbox("m")
+    deaths: list[object] = []
+
+    async def ask() -> None:
+        try:
+            await mailbox.ask(None)
+        except CallError as error:
+            weakref.finalize(error, deaths.append, "dead")
+
+    nursery.start_soon(ask)
+    await wait_all_tasks_blocked()
+    gc.disable()
+    try:
+        (await taken(mailbox)).fail(CallError("E_OFF", "no"))
+        await wait_all_tasks_blocked()
+        assert deaths == ["dead"]
+    finally:
+        gc.enable()
 
 
 async def test_messages_of_one_sender_keep_their_order(nursery: trio.Nursery) -> None:
@@ -393,6 +433,9 @@ async def test_an_actor_that_waits_for_itself_is_caught() -> None:
         await mailbox.ask(3)
     with pytest.raises(AssertionError, match="waits for itself"):
         await mailbox.tell(3)
+    mailbox.end_life()
+    with trio.move_on_after(0):
+        await mailbox.ask(4)  # no longer the actor's task
 
 
 async def test_only_one_task_may_receive(nursery: trio.Nursery) -> None:
@@ -419,24 +462,31 @@ async def test_every_public_wait_is_a_checkpoint(nursery: trio.Nursery) -> None:
             await send(1)
 
 
-async def test_waking_is_guarded_against_an_interrupt(monkeypatch: pytest.MonkeyPatch, nursery: trio.Nursery) -> None:
-    from strataflow.actors import envelope as module
+async def test_every_move_is_guarded_against_an_interrupt(
+    monkeypatch: pytest.MonkeyPatch, nursery: trio.Nursery
+) -> None:
+    """A KeyboardInterrupt half-way would leave a task parked for ever, or wake one that is not parked."""
+    moves: list[tuple[str, bool]] = []
+    real_enter = Envelope.enter
 
-    guarded = []
-    real_park, real_wake = module.wait_task_rescheduled, module.reschedule
+    def enter(self: Envelope, state: State) -> None:
+        moves.append((state.value, trio.lowlevel.currently_ki_protected()))
+        real_enter(self, state)
 
-    async def park(abort: Any) -> Any:
-        guarded.append(trio.lowlevel.currently_ki_protected())
-        return await real_park(abort)
-
-    def wake(task: trio.lowlevel.Task) -> None:
-        guarded.append(trio.lowlevel.currently_ki_protected())
-        real_wake(task)
-
-    monkeypatch.setattr(module, "wait_task_rescheduled", park)
-    monkeypatch.setattr(module, "reschedule", wake)
-    mailbox = Mailbox("m", capacity=1)
-    await start(nursery, Caller(mailbox, 1), Caller(mailbox, 2, is_ask=False))
+    monkeypatch.setattr(Envelope, "enter", enter)
+    assert not trio.lowlevel.currently_ki_protected()
+    mailbox = Mailbox("m", capacity=4)
+    mailbox.tell_nowait(0)
+    await mailbox.tell(1)
+    with trio.move_on_after(0):
+        await mailbox.ask(2)
+    await start(nursery, *[Caller(mailbox, number) for number in range(3, 7)])
     (await taken(mailbox)).reply()
+    batch = mailbox.receive_batch_nowait(2)
+    assert batch[1].take()
+    mailbox.end_life()
+    mailbox.close()
     mailbox.finish()
-    assert guarded == [True] * 4
+    await wait_all_tasks_blocked()
+    assert {state for state, _ in moves} == {state.value for state in State} - {"waiting"}
+    assert [move for move in moves if not move[1]] == []
