@@ -50,7 +50,10 @@ class Disk(Protocol):
         """Create a file that must not exist. Not durable before ``sync_file`` and ``sync_folder`` of its parent."""
 
     def append(self, path: str, data: bytes) -> None:
-        """Add to the end of a regular file, creating it (0600) if nothing has this name."""
+        """Add to the end of a regular file, creating it (0600) if nothing has this name.
+
+        A failed append may leave a part of ``data`` at the end.
+        """
 
     def sync_file(self, path: str) -> None:
         """Make the content of a file durable (``fsync``; ``F_FULLFSYNC`` where it exists)."""
@@ -59,7 +62,7 @@ class Disk(Protocol):
         """Make the names in a folder durable."""
 
     def rename(self, source: str, target: str) -> None:
-        """Atomically replace ``target``. Both lie on one file system."""
+        """Atomically replace ``target``. Both are regular files of one file system; the target may be missing."""
 
     def link(self, source: str, target: str) -> bool:
         """Give the file a second name. False if the target exists already."""
