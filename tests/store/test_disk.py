@@ -1,0 +1,417 @@
+"""The real and the simulated disk against one suite, then what only one of them has."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import random
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kit.conformance_disk import DiskConformance, refused
+from strataflow.runtime.simulation import PowerCut, SimulatedDisk
+from strataflow.store import RealDisk, StoreError, resolve_root
+from strataflow.store.disk_paths import mount_type
+
+NOBODY = 65_534
+
+
+class RealWorld:
+    def __init__(self, root: str) -> None:
+        self.disk = RealDisk()
+        self.root = root
+
+    def symlink(self, path: str, target: str) -> None:
+        os.symlink(target, path)
+
+    def pipe(self, path: str) -> None:
+        os.mkfifo(path)
+
+    def chmod(self, path: str, mode: int) -> None:
+        os.chmod(path, mode)
+
+    @contextlib.contextmanager
+    def unprivileged(self) -> Iterator[None]:
+        if os.geteuid() != 0:
+            yield
+            return
+        os.chown(self.root, NOBODY, -1)
+        for name in os.listdir(self.root):
+            os.chown(f"{self.root}/{name}", NOBODY, -1, follow_symlinks=False)
+        os.seteuid(NOBODY)
+        try:
+            yield
+        finally:
+            os.seteuid(0)
+
+
+class SimulatedWorld:
+    def __init__(self) -> None:
+        self.disk = SimulatedDisk()
+        self.root = "/agent/state-flow"
+        self.disk.plant(self.root)
+
+    def symlink(self, path: str, target: str) -> None:
+        self.disk.plant(path, "symlink", target.encode())
+
+    def pipe(self, path: str) -> None:
+        self.disk.plant(path, "other")
+
+    def chmod(self, path: str, mode: int) -> None:
+        self.disk.change_mode(path, mode)
+
+    def unprivileged(self) -> contextlib.nullcontext[None]:
+        return contextlib.nullcontext()
+
+
+class TestRealDisk(DiskConformance):
+    @pytest.fixture
+    def world(self) -> Iterator[RealWorld]:
+        # Not tmp_path: its upper folders are closed to the user that a privileged test turns into.
+        root = os.path.realpath(tempfile.mkdtemp())
+        yield RealWorld(root)
+        shutil.rmtree(root)
+
+
+class TestSimulatedDisk(DiskConformance):
+    @pytest.fixture
+    def world(self) -> SimulatedWorld:
+        return SimulatedWorld()
+
+
+# The real disk
+
+
+def test_a_failed_new_file_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real_write = os.write
+
+    def short_then_full(descriptor: int, data: memoryview) -> int:
+        if len(data) <= 4:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return real_write(descriptor, data[:3])
+
+    monkeypatch.setattr(os, "write", short_then_full)
+    path = f"{tmp_path}/a"
+    with refused("E_DISK", path) as caught:
+        RealDisk().write_new(path, b"0123456789")
+    monkeypatch.undo()
+    assert caught.value.data["errno"] == "ENOSPC"
+    assert "free some space" in str(caught.value)
+    assert os.listdir(tmp_path) == []
+
+
+def test_short_writes_and_reads_are_completed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real_write, real_read = os.write, os.read
+    monkeypatch.setattr(os, "write", lambda descriptor, data: real_write(descriptor, data[:7]))
+    monkeypatch.setattr(os, "read", lambda descriptor, size: real_read(descriptor, min(size, 5)))
+    data = random.Random(1).randbytes(1000)
+    RealDisk().write_new(f"{tmp_path}/a", data)
+    RealDisk().append(f"{tmp_path}/a", data)
+    assert RealDisk().read(f"{tmp_path}/a") == data + data
+
+
+def test_a_read_or_sync_that_fails_is_never_an_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    path = f"{tmp_path}/a"
+    disk = RealDisk()
+    disk.write_new(path, b"x")
+    for name, call, named_path in (
+        ("read", disk.read, path),
+        ("fsync", disk.sync_file, path),
+        ("fsync", disk.sync_folder, str(tmp_path)),
+        ("lstat", disk.stat, f"{tmp_path}"),
+    ):
+        with monkeypatch.context() as patch:
+            patch.setattr(os, name, fail)
+            with pytest.raises(StoreError) as caught:
+                call(named_path)
+        assert (caught.value.code, caught.value.data["errno"]) == ("E_DISK", "EIO")
+
+
+def test_no_descriptor_stays_open_after_any_outcome(tmp_path: Path) -> None:
+    disk, root = RealDisk(), str(tmp_path)
+    before = len(os.listdir("/dev/fd"))
+    disk.write_new(f"{root}/a", b"x")
+    disk.make_folder(f"{root}/f")
+    os.mkfifo(f"{root}/p")
+    for _ in range(3):
+        disk.read(f"{root}/a")
+        disk.list(root)
+        for path in (f"{root}/f", f"{root}/p"):
+            with pytest.raises(StoreError):
+                disk.read(path)
+        with pytest.raises(StoreError):
+            disk.write_new(f"{root}/a", b"")
+    assert len(os.listdir("/dev/fd")) == before
+
+
+def test_links_above_the_root_are_resolved_and_not_looked_at(tmp_path: Path) -> None:
+    (tmp_path / "real" / "agent").mkdir(parents=True)
+    (tmp_path / "link").symlink_to("real")
+    root = resolve_root(f"{tmp_path}/link/agent")
+    assert root == f"{tmp_path}/real/agent"
+    assert resolve_root(f"{tmp_path}/link/new/agent") == f"{tmp_path}/real/new/agent"
+    below_a_link = RealDisk(root=f"{tmp_path}/link/agent")
+    below_a_link.write_new(f"{tmp_path}/link/agent/a", b"x")
+    assert below_a_link.read(f"{tmp_path}/link/agent/a") == b"x"
+    with refused("E_CORRUPT", f"{tmp_path}/link"):
+        RealDisk().read(f"{tmp_path}/link/agent/a")
+
+
+def test_a_loop_of_links_is_refused_with_its_path(tmp_path: Path) -> None:
+    (tmp_path / "a").symlink_to("b")
+    (tmp_path / "b").symlink_to("a")
+    with refused("E_DISK", f"{tmp_path}/a/agent") as caught:
+        resolve_root(f"{tmp_path}/a/agent")
+    assert caught.value.data["errno"] == "ELOOP"
+
+
+def test_a_relative_root_counts_from_the_working_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert resolve_root("x/y") == f"{tmp_path}/x/y"
+
+
+def test_the_longest_mount_point_gives_the_type() -> None:
+    table = "\n".join(
+        (
+            r"1 0 8:1 / / rw - ext4 /dev/a rw",
+            r"2 1 8:2 / /data\040dir rw,x shared:5 - xfs /dev/b rw",
+            r"3 2 0:9 / /data\040dir/net rw - nfs4 host:/x rw",
+            r"4 1 0:8 / /database rw - tmpfs none rw",
+            r"5 1 0:7 / /database rw - overlay none rw",
+        )
+    )
+    assert mount_type(table, "/data", "") == "ext4"
+    assert mount_type(table, "/data dir/a", "") == "xfs"
+    assert mount_type(table, "/data dir/net", "") == "nfs4"
+    assert mount_type(table, "/database/x", "") == "overlay"  # the later mount lies on top
+    assert mount_type(table, "/data dir/net/x", "8:2") == "xfs"  # hidden by a later mount of its upper folder
+    assert mount_type("", "/", "") == ""
+
+
+# The simulated disk
+
+ROOT = "/s"
+
+
+def new_disk() -> SimulatedDisk:
+    disk = SimulatedDisk()
+    disk.plant(ROOT)
+    return disk
+
+
+def test_synced_content_under_a_synced_name_survives_every_cut() -> None:
+    disk = new_disk()
+    disk.write_new(f"{ROOT}/a", b"safe" * 300)
+    disk.sync_file(f"{ROOT}/a")
+    disk.sync_folder(ROOT)
+    disk.append(f"{ROOT}/a", b"risky" * 300)
+    lengths = set()
+    for seed in range(100):
+        content = disk.crash("torn", seed).read(f"{ROOT}/a")
+        assert content is not None
+        assert content.startswith(b"safe" * 300)
+        lengths.add(len(content))
+    assert {1200, 1536, 2048, 2560, 2700} <= lengths
+
+
+def test_a_name_that_was_not_synced_may_come_or_go() -> None:
+    disk = new_disk()
+    disk.write_new(f"{ROOT}/a", b"x")
+    disk.sync_file(f"{ROOT}/a")
+    assert disk.crash("lose").read(f"{ROOT}/a") is None
+    assert disk.crash("keep").read(f"{ROOT}/a") == b"x"
+    assert {disk.crash("torn", seed).read(f"{ROOT}/a") for seed in range(40)} == {None, b"x"}
+
+
+def test_a_rename_may_survive_without_the_content_of_its_file() -> None:
+    disk = new_disk()
+    disk.plant(f"{ROOT}/a", "file", b"old")
+    disk.write_new(f"{ROOT}/tmp", b"new")
+    disk.rename(f"{ROOT}/tmp", f"{ROOT}/a")
+    found = {disk.crash("torn", seed).read(f"{ROOT}/a") for seed in range(80)}
+    assert found == {b"old", b"new", b"", b"\0\0\0"}
+
+
+def test_a_rename_of_synced_content_gives_old_or_new() -> None:
+    disk = new_disk()
+    disk.plant(f"{ROOT}/a", "file", b"old")
+    disk.write_new(f"{ROOT}/tmp", b"new")
+    disk.sync_file(f"{ROOT}/tmp")
+    disk.rename(f"{ROOT}/tmp", f"{ROOT}/a")
+    assert {disk.crash("torn", seed).read(f"{ROOT}/a") for seed in range(40)} == {b"old", b"new"}
+    disk.sync_folder(ROOT)
+    assert {disk.crash("torn", seed).read(f"{ROOT}/a") for seed in range(40)} == {b"new"}
+
+
+def test_a_rename_between_folders_leaves_one_or_both_names() -> None:
+    disk = new_disk()
+    disk.plant(f"{ROOT}/from/a", "file", b"x")
+    disk.plant(f"{ROOT}/to")
+    disk.rename(f"{ROOT}/from/a", f"{ROOT}/to/a")
+    found = {tuple(sorted(disk.crash("torn", seed).contents())) for seed in range(60)}
+    assert found == {(f"{ROOT}/from/a",), (f"{ROOT}/to/a",), (f"{ROOT}/from/a", f"{ROOT}/to/a")}
+    disk.sync_folder(f"{ROOT}/from")  # the removal is durable only with the new name
+    assert set(disk.crash("lose").contents()) == {f"{ROOT}/to/a"}
+
+
+def test_names_of_one_folder_survive_in_their_order() -> None:
+    disk = new_disk()
+    for name in "abcd":
+        disk.write_new(f"{ROOT}/{name}", b"")
+    found = {"".join(disk.crash("torn", seed).list(ROOT) or []) for seed in range(200)}
+    assert found == {"", "a", "ab", "abc", "abcd"}
+
+
+def test_a_removed_file_may_come_back_with_its_content() -> None:
+    disk = new_disk()
+    disk.plant(f"{ROOT}/a", "file", b"x")
+    disk.unlink(f"{ROOT}/a")
+    assert disk.crash("lose").read(f"{ROOT}/a") == b"x"
+    disk.sync_folder(ROOT)
+    assert disk.crash("lose").read(f"{ROOT}/a") is None
+
+
+def test_a_folder_that_was_not_synced_above_is_lost_with_all_in_it() -> None:
+    disk = new_disk()
+    disk.make_folder(f"{ROOT}/f")
+    disk.write_new(f"{ROOT}/f/a", b"x")
+    disk.sync_file(f"{ROOT}/f/a")
+    disk.sync_folder(f"{ROOT}/f")
+    assert disk.crash("lose").list(ROOT) == []
+
+
+def test_a_cut_stops_the_machine_before_the_planned_operation() -> None:
+    disk = new_disk()
+    disk.cut_power_before(2)
+    disk.write_new(f"{ROOT}/a", b"x")
+    with pytest.raises(PowerCut):
+        disk.write_new(f"{ROOT}/b", b"x")
+    with pytest.raises(PowerCut):  # what a dying program does in its clean-up changes nothing
+        disk.unlink(f"{ROOT}/a")
+    assert disk.crash("keep").list(ROOT) == ["a"]
+
+
+def test_a_planned_fault_is_refused_and_changes_nothing() -> None:
+    disk = new_disk()
+    for number, code in ((1, errno.ENOSPC), (2, errno.EACCES), (3, errno.EIO)):
+        disk.fail_operation(number, code)
+        with refused("E_DISK", f"{ROOT}/a") as caught:
+            disk.append(f"{ROOT}/a", b"x")
+        assert caught.value.data["errno"] == errno.errorcode[code]
+    disk.append(f"{ROOT}/a", b"x")
+    assert (disk.operations, disk.read(f"{ROOT}/a")) == (4, b"x")
+
+
+def test_the_hook_sees_each_operation_and_may_refuse_it() -> None:
+    disk = new_disk()
+    seen: list[tuple[str, str]] = []
+
+    def hook(name: str, path: str) -> None:
+        seen.append((name, path))
+        if name == "unlink":
+            raise OSError(errno.EROFS, "read-only")
+
+    disk.before_operation = hook
+    disk.write_new(f"{ROOT}/a", b"")
+    disk.rename(f"{ROOT}/a", f"{ROOT}/b")
+    with refused("E_DISK", f"{ROOT}/b"):
+        disk.unlink(f"{ROOT}/b")
+    assert seen == [("write_new", f"{ROOT}/a"), ("rename", f"{ROOT}/b"), ("unlink", f"{ROOT}/b")]
+
+
+def test_what_a_failed_sync_should_have_saved_stays_at_risk() -> None:
+    disk = new_disk()
+    disk.plant(f"{ROOT}/a", "file", b"safe")
+    disk.append(f"{ROOT}/a", b"doomed")
+    disk.fail_operation(disk.operations + 1, errno.EIO)
+    with refused("E_DISK", f"{ROOT}/a"):
+        disk.sync_file(f"{ROOT}/a")
+    disk.append(f"{ROOT}/a", b"later")
+    disk.sync_file(f"{ROOT}/a")
+    assert disk.crash("lose").read(f"{ROOT}/a") == b"safe" + bytes(6) + b"later"
+    assert disk.crash("keep").read(f"{ROOT}/a") == b"safedoomedlater"
+
+
+@pytest.mark.parametrize("room", range(11))
+def test_a_full_disk_refuses_at_every_byte(room: int) -> None:
+    disk = new_disk()
+    disk.plant(f"{ROOT}/log", "file", b"12345")
+    disk.capacity_bytes = 5 + room
+    with refused("E_DISK", f"{ROOT}/a") as caught:
+        disk.write_new(f"{ROOT}/a", b"0123456789+")
+    assert caught.value.data["errno"] == "ENOSPC"
+    assert disk.list(ROOT) == ["log"]
+    with refused("E_DISK", f"{ROOT}/log"):
+        disk.append(f"{ROOT}/log", b"0123456789+")
+    assert disk.read(f"{ROOT}/log") == b"12345" + b"0123456789+"[:room]
+    disk.capacity_bytes = None
+    disk.write_new(f"{ROOT}/a", b"0123456789+")
+
+
+def test_the_same_seed_gives_the_same_fate() -> None:
+    def fate(seed: int) -> dict[str, bytes]:
+        disk = SimulatedDisk(seed)
+        disk.plant(ROOT)
+        for name in "abcdef":
+            disk.write_new(f"{ROOT}/{name}", name.encode() * 2000)
+        return disk.crash().contents()
+
+    assert [fate(seed) for seed in range(5)] == [fate(seed) for seed in range(5)]
+    assert fate(1) != fate(2)
+
+
+STEPS = st.lists(
+    st.tuples(st.sampled_from("append sync_file sync_folder rename unlink".split()), st.sampled_from("ab")), max_size=25
+)
+
+
+@given(steps=STEPS, seed=st.integers(0, 2**32))
+@settings(max_examples=200, print_blob=True)
+def test_a_cut_touches_only_what_was_not_synced(steps: list[tuple[str, str]], seed: int) -> None:
+    """Each file's content is its synced part, then blocks that are as written or zeros, in the place they had."""
+    disk = new_disk()
+    written: dict[int, bytes] = {}
+    synced: dict[int, int] = {}
+    for number, (step, name) in enumerate(steps):
+        path = f"{ROOT}/{name}"
+        found = disk.stat(path)
+        if step == "append":
+            disk.append(path, bytes([65 + number]) * 700)
+        elif step == "sync_folder":
+            disk.sync_folder(ROOT)
+        elif found is None:
+            continue
+        elif step == "sync_file":
+            disk.sync_file(path)
+            synced[found.inode] = found.size_bytes
+        elif step == "rename":
+            disk.rename(path, f"{ROOT}/{'b' if name == 'a' else 'a'}")
+        else:
+            disk.unlink(path)
+        if (after := disk.stat(path)) is not None:
+            written[after.inode] = disk.read(path) or b""
+    names_before = disk.list(ROOT)
+    after_cut = disk.crash("torn", seed)
+    for name in after_cut.list(ROOT) or []:
+        stat, content = after_cut.stat(f"{ROOT}/{name}"), after_cut.read(f"{ROOT}/{name}")
+        assert stat is not None
+        assert content is not None
+        whole, safe = written[stat.inode], synced.get(stat.inode, 0)
+        assert content[:safe] == whole[:safe]
+        assert safe <= len(content) <= len(whole)
+        for start in range(0, len(content), 512):
+            fresh = slice(max(start, safe), max(safe, min(start + 512, len(content))))
+            assert content[fresh] in (whole[fresh], bytes(len(whole[fresh])))
+    if steps and steps[-1][0] == "sync_folder":
+        assert after_cut.list(ROOT) == names_before
+    assert after_cut.crash("lose").contents() == after_cut.contents()
