@@ -2,6 +2,7 @@
 
 from .actor import Actor, ActorRef, Request
 from .checkpointer import Checkpointer
+from .limits import PI_POLL_S
 from .mailbox import Mailbox, MailboxStatistics
 from .ports import Clock, Ids, Threads
 from .session_actor import AcceptResponse, SelectMode, SessionActor, SessionCell
@@ -9,8 +10,10 @@ from .store_actor import Checkpoint, CloseScopes, Commit, OpenScopes, Refresh, S
 from .store_world import StoreWorld
 from .supervision import Budget, ChildSpec, Decision, Done, GiveUp, Outcome, Restart, decide
 from .supervisor import Supervisor, SupervisorStatistics, open_supervisor
+from .turn import Turn, check_pending
 
 __all__ = [
+    "PI_POLL_S",
     "AcceptResponse",
     "Actor",
     "ActorRef",
@@ -41,6 +44,8 @@ __all__ = [
     "Supervisor",
     "SupervisorStatistics",
     "Threads",
+    "Turn",
+    "check_pending",
     "decide",
     "open_supervisor",
 ]

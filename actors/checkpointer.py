@@ -11,7 +11,8 @@ stated bound; from there commits are refused, so that a full disk does not fill 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import final
+from contextlib import AbstractAsyncContextManager, nullcontext
+from typing import TYPE_CHECKING, final
 
 import attrs
 import trio
@@ -25,6 +26,9 @@ from .limits import (
     JOURNAL_BYTES_MAX,
 )
 from .store_world import StoreWorld
+
+if TYPE_CHECKING:
+    from .turn import Turn
 
 
 @final
@@ -43,6 +47,7 @@ class Checkpointer:
     _written_bytes: int = attrs.field(default=0, init=False)
     _failure: StoreError | None = attrs.field(default=None, init=False)
     _is_over_bound: bool = attrs.field(default=False, init=False)
+    turn: Turn | None = attrs.field(default=None, init=False)
 
     def note_work(self) -> None:
         """A commit was appended. Cheap: called after each one."""
@@ -101,38 +106,65 @@ class Checkpointer:
         Raises:
           StoreError: E_DISK, E_BUSY; nothing is lost. E_BROKEN, E_CORRUPT: the journal must be opened again.
         """
-        async with self._one_at_a_time:
+        async with self._one_at_a_time, self._kept_out():
             lock = self._world.checkpoint_lock
             if not lock.try_acquire():
                 await self._world.threads.wait_lock(lock)
             self._due, self._full = trio.Event(), trio.Event()
             try:
-                report = await self._world.threads.work(self._write)
+                report = await self._world.threads.work(self._write_and_look)
             except StoreError as error:
-                self._failure = error
-                self._is_over_bound = self._world.journal.size_bytes() > JOURNAL_BYTES_MAX
-                self._due.set()
+                self.note(error)
                 raise
             finally:
                 lock.release()
-        self._failure, self._is_over_bound = None, False
-        self._state.drop_pending(report.through)
-        for scope in report.superseded:
-            self._world.report("superseded", scope=scope)
-        for scope, cause in report.blocked.items():
-            self._world.report("checkpoint-blocked", scope=scope, error=cause)
+        self.note(report)
         if report.superseded:
             await self._refresh()
+        return report
+
+    def _kept_out(self) -> AbstractAsyncContextManager[None]:
+        """Shared with Pi: the turn and Pi's lock come before the checkpoint's (J7)."""
+        assert self.turn is not None
+        return self.turn.held() if self._world.shared_pi is not None else nullcontext()
+
+    def note(self, outcome: CheckpointReport | StoreError) -> None:
+        """How a checkpoint ended."""
+        if isinstance(outcome, StoreError):
+            self._failure = outcome
+            # Shared with Pi, everything must be in the files before the next batch (J7).
+            is_large = self._world.journal.size_bytes() > JOURNAL_BYTES_MAX
+            self._is_over_bound = is_large or self._world.shared_pi is not None
+            self._due.set()
+            return
+        self._failure, self._is_over_bound = None, False
+        self._state.drop_pending(outcome.through)
+        for scope in outcome.superseded:
+            self._world.report("superseded", scope=scope)
+        for scope, cause in outcome.blocked.items():
+            self._world.report("checkpoint-blocked", scope=scope, error=cause)
+
+    def write(self) -> CheckpointReport:
+        """Checkpoint in the calling thread, with the turn held: nobody else writes now."""
+        lock = self._world.checkpoint_lock
+        if not lock.try_acquire():
+            raise StoreError("E_BUSY", "another process is writing the canonical files; they will be written later")
+        try:
+            return self._write()
+        finally:
+            lock.release()
+
+    def _write_and_look(self) -> CheckpointReport:
+        report = self._write()
+        self._keep_pi_out()
         return report
 
     def _write(self) -> CheckpointReport:
         world = self._world
         ground = world.ground
-        report = checkpoint(
+        return checkpoint(
             ground.disk, ground.layout, world.journal, self._stamp, history_limit=self._state.history_limit
         )
-        self._keep_pi_out()
-        return report
 
     def _keep_pi_out(self) -> None:
         """The process that Pi's lock names may have died: then it names this one from now on (P1 of membership)."""

@@ -19,6 +19,10 @@ CHECKPOINT_LATEST_S: Final = 30.0
 CHECKPOINT_BYTES: Final = 4 << 20
 CHECKPOINT_RETRY_S_MAX: Final = 60.0
 
+# How often a lock of Pi is looked at, and how long one may stay empty (store 2.1.4, 2.1.5).
+PI_POLL_S: Final = 0.025
+PI_PENDING_S: Final = 2.0
+
 # How far the journal may grow while the canonical files can not be written.
 JOURNAL_BYTES_MAX: Final = 256 << 20
 

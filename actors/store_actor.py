@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from typing import Any, TypeVar, final
 
 import attrs
@@ -33,7 +34,6 @@ from ..store import (
     CheckpointReport,
     Draft,
     Journal,
-    KernelLock,
     Loaded,
     MemoryStore,
     NewRow,
@@ -42,6 +42,7 @@ from ..store import (
     StoreError,
     StrataflowError,
     Wanted,
+    changed_scopes,
     check_old_formats,
     find_session,
     load_for_writing,
@@ -54,6 +55,7 @@ from .envelope import Envelope
 from .limits import BATCH_MAX, BUSY_PAUSE_S, FOLLOW_SLICE, STAGING_S_MAX
 from .mailbox import Mailbox
 from .store_world import StoreWorld
+from .turn import Turn
 
 ReplyT = TypeVar("ReplyT")
 
@@ -142,9 +144,12 @@ class StoreActor:
     _rows: int = 0
     _repeated: int = 0
     _checkpointer: Checkpointer = attrs.field(init=False)
+    _turn: Turn = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
         self._checkpointer = Checkpointer(self.world, self.state, self._stamp, self._refresh)
+        self._turn = Turn(self.world, self._checkpointer.write, self._checkpointer.note)
+        self._checkpointer.turn = self._turn
 
     async def run(self, mailbox: Mailbox, task_status: trio.TaskStatus[None]) -> None:
         """Recover if need be, then serve until the mailbox is closed and empty."""
@@ -186,40 +191,45 @@ class StoreActor:
 
     async def _round(self, mailbox: Mailbox, nursery: trio.Nursery) -> None:
         self._rounds += 1
-        turn = self.world.turn
         self._enter(Phase.TURN)
-        if not turn.try_acquire():
-            await self._wait_turn(turn)
+        if not await self._turn.acquire(self._is_wanted):
+            self._waiting.clear()
+            self._enter(Phase.IDLE)
+            return
         try:
             self._collect(mailbox, nursery)
             async with self._root:
-                await self._follow_stage_append(self.world.journal, turn)
+                await self._follow_stage_append(self.world.journal)
         finally:
-            if turn.is_held:  # M5
-                turn.release()
+            if self._turn.is_held:  # M5
+                await self._turn.release()
         if self._phase is Phase.TURN:
             # Not appended, for one reason or another: again, with the same callers and a fresh look.
             self._phase = Phase.IDLE
             self._repeated += 1
             await self._follow_far()
 
-    async def _follow_stage_append(self, journal: Journal, turn: KernelLock) -> None:
+    def _is_wanted(self) -> bool:
+        return bool(self._taken) or any(not envelope.is_withdrawn for envelope in self._waiting)
+
+    async def _follow_stage_append(self, journal: Journal) -> None:
         if not await self._follow(journal):
             return
+        if self.world.shared_pi is not None:
+            await self._compare()
         draft, answers = self._stage()
         if draft.rows:
-            await self._append(journal, turn, draft, answers)
+            await self._append(journal, draft, answers)
         else:
             self._enter(Phase.IDLE)
             self._reply(answers)
 
-    async def _wait_turn(self, turn: KernelLock) -> None:
-        """Wait for the other processes. Callers that are cancelled meanwhile leave; nothing has happened to them."""
-        try:
-            await self.world.threads.wait_lock(turn)
-        except StoreError:
-            self._enter(Phase.IDLE)
-            raise
+    async def _compare(self) -> None:
+        """Shared with Pi: what Pi wrote since we looked wins (store 2.2). The root and Pi's lock are held."""
+        ground, journal, wanted = self.world.ground, self.world.journal, self.state.wanted()
+        changed = await self.world.threads.work(lambda: changed_scopes(ground, journal, wanted))
+        if changed:
+            await self._reload(changed)
 
     def _stage(self) -> tuple[Draft, list[Any]]:
         """Stage who was taken before, then who waits, until staging has lasted too long. No checkpoint in here."""
@@ -241,19 +251,16 @@ class StoreActor:
             draft, answers = Draft(self.state, self.world.level, 0, self.world.ids.new_id), [refusal] * len(answers)
         return draft, answers
 
-    async def _append(self, journal: Journal, turn: KernelLock, draft: Draft, answers: list[Any]) -> None:
+    async def _append(self, journal: Journal, draft: Draft, answers: list[Any]) -> None:
         self._enter(Phase.APPENDING)
         head, rows = self.state.head, draft.rows
 
         def append() -> tuple[str, bool]:
-            try:
-                outcome = journal.append(rows, head=head)
-                return outcome, journal.is_on_its_ground()
-            finally:
-                turn.release()
+            outcome = journal.append(rows, head=head)
+            return outcome, journal.is_on_its_ground()
 
         try:
-            outcome, is_on_ground = await self.world.threads.commit(append)
+            outcome, is_on_ground = await self._turn.run(append)
             if not is_on_ground:
                 await self._keep_aside(rows)
         except StoreError as error:
@@ -377,16 +384,18 @@ class StoreActor:
             return address
 
         address = await self.world.threads.work(find)
-        while True:
-            loaded = await self._load(self._missing(address), self.state.head)
-            async with self._root:
-                if self.state.install(loaded):
-                    break
+        # Pi may be half-way through writing what is read here, unless it is kept out meanwhile.
+        async with self._turn.held() if self.world.shared_pi is not None else nullcontext():
+            while True:
+                loaded = await self._load(self._missing(address), self.state.head)
+                async with self._root:
+                    if self.state.install(loaded):
+                        break
         self.state.accept(address)
         return address
 
     def _missing(self, address: SessionAddress) -> list[Wanted]:
-        """What must be read to open a session: what is not known, and its private files, which it accepts as they are."""
+        """What must be read to open a session: what is not known yet, or not as this process may use it."""
         return [
             item
             for item in wanted_scopes(address)

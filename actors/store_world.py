@@ -7,7 +7,7 @@ from typing import Any, final
 
 import attrs
 
-from ..store import TURN_LOCK, Durability, Ground, Journal, KernelLock, Member
+from ..store import TURN_LOCK, Durability, Ground, Journal, KernelLock, Member, SharedPiLock
 from .ports import Clock, Ids, Threads
 
 
@@ -33,6 +33,8 @@ class StoreWorld:
     open_journal: Callable[[], Journal]
     report: Callable[..., None]
     journal: Journal
+    # Only where the store is shared with Pi.
+    shared_pi: SharedPiLock | None = None
     # Whether a life of the store actor has used this journal: the next one opens it anew.
     is_used: bool = False
 

@@ -71,7 +71,10 @@ class Supervisor:
         try:
             await child.settled.wait()
         except BaseException:
-            await self._kill(child)
+            # Without this shield a cancelled caller would leave a child that nobody asked for. It ends: the child is
+            # cancelled, and its own shields are short.
+            with trio.CancelScope(shield=True):
+                await self._kill(child)
             raise
         if not child.has_started:
             self._tell_failure(child)
@@ -195,10 +198,7 @@ class Supervisor:
     async def _kill(self, child: Child) -> None:
         child.mailbox.close()
         child.scope.cancel()
-        # Without this shield a cancelled caller would leave while the child runs (V2). It ends: the child is
-        # cancelled, and its own shields are short.
-        with trio.CancelScope(shield=True):
-            await child.ended.wait()
+        await child.ended.wait()
 
     async def close(self) -> None:
         """Stop in order; whatever interrupts that, no child survives this call (V1, V2).
@@ -208,8 +208,11 @@ class Supervisor:
         try:
             await self.stop()
         finally:
-            while self._children:
-                await self._kill(self._youngest())
+            # V2: without this shield a cancelled caller would leave while children run. It ends: each child is
+            # cancelled, and its own shields are short.
+            with trio.CancelScope(shield=True):
+                while self._children:
+                    await self._kill(self._youngest())
 
 
 @asynccontextmanager
@@ -228,6 +231,7 @@ async def open_supervisor() -> AsyncIterator[Supervisor]:
         async with trio.open_nursery() as nursery:
             supervisor = Supervisor(nursery)
             errors: list[BaseException] = []
+            # Kept, and raised by _raise_all: a body that failed must not hide what fails while stopping, nor be hidden.
             try:
                 yield supervisor
             except BaseException as error:
@@ -235,13 +239,13 @@ async def open_supervisor() -> AsyncIterator[Supervisor]:
             try:
                 await supervisor.close()
             except BaseException as error:
-                # One Cancelled is enough to say so.
+                # Kept and raised below too, except that one Cancelled is enough to say so.
                 if not (isinstance(error, trio.Cancelled) and any(isinstance(e, trio.Cancelled) for e in errors)):
                     errors.append(error)
             _raise_all([*errors, *supervisor._failures.values()])
     except BaseException as error:
+        # Raised outside, so that a single error does not drag its emptied groups along as context.
         result = _unwrapped(error)
-    # Raised out here, so that a single error does not drag its emptied groups along as context.
     if result is not None:
         raise result
 

@@ -257,7 +257,8 @@ async def open_runtime(
     """Open a store; it is closed when the body ends.
 
     Args:
-      agent_dir: the agent directory; default ``$STRATAFLOW_DIR``, else ``~/.strataflow``. The store is its ``state-flow``.
+      agent_dir: the agent directory, whose ``state-flow`` is the store; default ``$STRATAFLOW_DIR``, else
+        ``~/.strataflow``.
       store: the store's own folder instead.
       durability: ``"power"``: an acknowledged change survives power loss. ``"process"``: it survives the death of
         every process, but not of the machine.

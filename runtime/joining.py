@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 import attrs
 import trio
 
-from ..actors import Clock, Ids, StoreWorld, Threads
+from ..actors import PI_POLL_S, Clock, Ids, StoreWorld, Threads, Turn, check_pending
 from ..store import (
     CHECKPOINT_LOCK,
     OPEN_LOCK,
@@ -31,11 +31,8 @@ from ..store import (
     load_for_writing,
     make_folders,
     note_ground,
+    prepare_shared,
 )
-
-# How often a lock of Pi is looked at (store 2.1.4), and how long one may stay empty (store 2.1.5).
-_PI_POLL_S = 0.025
-_PI_PENDING_S = 2.0
 
 OpenJournal = Callable[[Ground, Durability], Journal]
 
@@ -100,6 +97,8 @@ async def join_store(seams: Seams, choices: Choices, report: Callable[..., None]
             report=report,
             journal=opened[0],
         )
+        if choices.share_with_pi:
+            world.shared_pi = await threads.work(lambda: prepare_shared(ground, opened[0], token))
         state = MemoryStore(writer=token, history_limit=choices.history_limit)
         try:
             await _recover(world, state)
@@ -131,14 +130,8 @@ async def _join(seams: Seams, choices: Choices, open_lock: KernelLock, opened: l
             found = await threads.work(try_join)
         if isinstance(found, Member):
             return found
-        if found.pid is None:
-            pending_since = pending_since or trio.current_time()
-            if trio.current_time() - pending_since > _PI_PENDING_S:
-                path = ground.layout.pi_lock
-                raise StoreError("E_LOCK", f"{path}: stays empty; see `strataflow unlock`", path=path)
-        else:
-            pending_since = None
-        await trio.sleep(_PI_POLL_S)
+        pending_since = check_pending(found, pending_since, ground.layout.pi_lock)
+        await trio.sleep(PI_POLL_S)
 
 
 async def _recover(world: StoreWorld, state: MemoryStore) -> None:
@@ -147,13 +140,30 @@ async def _recover(world: StoreWorld, state: MemoryStore) -> None:
 
     def finish() -> None:
         finish_prepared(ground.disk, ground.layout, world.journal)
+        if world.shared_pi is not None:
+            checkpoint(ground.disk, ground.layout, world.journal, stamp, history_limit=state.history_limit)
         if world.level == "power":
+            # What this process will promise rests on everything so far, and on the names of the journal's files (J4).
             world.journal.sync()
+            ground.disk.sync_folder(ground.layout.private())
+            ground.disk.sync_folder(ground.layout.root)
 
-    async with held(threads, world.checkpoint_lock):
+    stamp = _stamper(world, state)
+    async with _kept_out(world), held(threads, world.checkpoint_lock):
         await threads.work(finish)
-    loaded = await threads.work(lambda: load_for_writing(ground, world.journal, (), _stamper(world, state), after=None))
+    loaded = await threads.work(lambda: load_for_writing(ground, world.journal, (), stamp, after=None))
     state.install(loaded, whole=True)
+
+
+@asynccontextmanager
+async def _kept_out(world: StoreWorld) -> AsyncIterator[None]:
+    """Shared with Pi: keep it out for the body, waiting for it as long as it takes (J7)."""
+    if world.shared_pi is None:
+        yield
+        return
+    turn = Turn(world, CheckpointReport, lambda outcome: None)
+    async with turn.held():
+        yield
 
 
 def _stamper(world: StoreWorld, state: MemoryStore) -> Callable[[], Stamp]:
@@ -169,6 +179,9 @@ async def leave_store(world: StoreWorld, state: MemoryStore) -> LeaveReport:
     stamp = _stamper(world, state)
 
     def write() -> CheckpointReport:
+        # Shared with Pi, there is something to write only after a failure, and then Pi's lock was kept.
+        if world.shared_pi is not None and not world.shared_pi.is_held():
+            return CheckpointReport()
         if not world.checkpoint_lock.try_acquire():
             raise StoreError("E_BUSY", "another process is writing the canonical files")
         try:
@@ -178,6 +191,9 @@ async def leave_store(world: StoreWorld, state: MemoryStore) -> LeaveReport:
 
     async with held(threads, world.open_lock):
         report = await threads.work_abandonable(lambda: leave(ground, world.journal, world.member, write))
+        shared = world.shared_pi
+        if shared is not None:
+            await threads.work_abandonable(lambda: shared.forget(world.journal))
     world.journal.close()
     for lock in (world.turn, world.checkpoint_lock, world.open_lock):
         lock.close()

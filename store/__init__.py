@@ -62,7 +62,7 @@ from .membership import (
     note_ground,
 )
 from .memory_store import Fence, MemoryStore
-from .opening import check_old_formats, find_session, load_for_writing
+from .opening import changed_scopes, check_old_formats, find_session, load_for_writing
 from .ports import (
     Disk,
     FileKind,
@@ -75,6 +75,7 @@ from .ports import (
 )
 from .rows import Durability, NewRow, Row, RowKind, ScopePart
 from .settings import Settings, settings_from
+from .shared_pi import SharedPiLock, prepare_shared
 
 __all__ = [
     "CHECKPOINT_LOCK",
@@ -135,6 +136,7 @@ __all__ = [
     "ScopeState",
     "SessionAddress",
     "Settings",
+    "SharedPiLock",
     "SqliteJournal",
     "Stamp",
     "StoreError",
@@ -143,6 +145,7 @@ __all__ = [
     "WaitForPi",
     "Wanted",
     "apply_patch",
+    "changed_scopes",
     "check_old_formats",
     "check_patch_arguments",
     "check_path",
@@ -165,6 +168,7 @@ __all__ = [
     "note_ground",
     "overlay",
     "parse_strict",
+    "prepare_shared",
     "pretty",
     "read",
     "read_shared",

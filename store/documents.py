@@ -1,4 +1,4 @@
-"""The small JSON documents beside a scope's memory: ``meta.json``, and a session's ``runtime.json`` and ``config.json``.
+"""The small JSON documents beside a scope's memory: ``meta.json``, a session's ``runtime.json`` and ``config.json``.
 
 Each is read strictly into a frozen class and written back canonically (store 1.5 to 1.7). Reading never repairs:
 a document that breaks a rule is refused with its path, the member and the reason.

@@ -119,7 +119,7 @@ class Draft:
         )
 
     def stage_response(self, address: SessionAddress, text: str, request_id: str | None = None) -> Receipt:
-        """Stage the final answer of the session's run, and the end of that run (store 3.4). Raises as ``stage_patch``."""
+        """Stage the final answer of the session's run, and that run's end (store 3.4). Raises as ``stage_patch``."""
         trio = self._writable(address)
         staged = stage_response(_states(trio)["session"], text)
         before = trio[2].run or RunRecord("active")

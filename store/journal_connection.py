@@ -111,7 +111,8 @@ def translated(path: str) -> Iterator[None]:
 
 def is_busy(error: sqlite3.Error) -> bool:
     """Whether somebody else holds a lock of SQLite, in any of its variants."""
-    return (error.sqlite_errorcode & 0xFF) in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+    # An error that Python itself raised (a text that is no UTF-8) has no code.
+    return (getattr(error, "sqlite_errorcode", 0) & 0xFF) in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 
 
 def translate(error: sqlite3.Error, path: str) -> StoreError:

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
 
 import attrs
 
-from .journal_documents import list_from
-from .journal_queries import ROW_COLUMNS, bases
+from .journal_connection import is_busy
+from .journal_queries import ROW_COLUMNS, bases, participants, pi_locks, prepared_list
 from .journal_types import Base, CheckpointList, Participant, PiLockRecord
-from .ports import ProcessIdentity
 from .rows import Row, row_from
 
+T = TypeVar("T")
+
+# What reading a text of ours raises if the text is not what we wrote.
+NOT_UNDERSTOOD = (ValueError, LookupError, TypeError, AttributeError)
 _LOOKUPS_MAX = 1_000_000
 
 
@@ -21,13 +25,12 @@ class JournalFacts:
     """A journal as a whole, at one moment.
 
     Attributes:
-      problems: what SQLite finds wrong.
+      problems: what SQLite finds wrong, and what could not be read.
       facts: single values by name, as the schema lists them.
-      rows: every readable row, in order. ``unreadable`` counts the others, as far as that can be told.
+      rows: every readable row, in order. ``unreadable`` counts the others, as far as they can be told.
       bases: what is known of each scope's files.
     """
 
-    version: int
     problems: tuple[str, ...]
     facts: Mapping[str, int | None]
     rows: tuple[Row, ...]
@@ -48,79 +51,70 @@ class JournalFacts:
 
 
 def facts_of(sqlite: sqlite3.Connection) -> JournalFacts:
-    """Everything, from a sound database."""
-    (version,) = sqlite.execute("pragma user_version").fetchone()
-    problems = [str(line) for (line,) in sqlite.execute("pragma quick_check")]
+    """Everything that can be read, also from a damaged database: what can not is left out and is a problem."""
+    problems: list[str] = []
+
+    def part(ask: Callable[[], T], otherwise: T) -> T:
+        try:
+            return ask()
+        except sqlite3.DatabaseError as error:
+            if is_busy(error):
+                raise
+            problems.append(str(error))
+        except NOT_UNDERSTOOD as error:
+            problems.append(f"a text in it can not be understood: {error!r}")
+        return otherwise
+
+    checked = part(lambda: [str(line) for (line,) in sqlite.execute("pragma quick_check")], ["ok"])
+    problems += [] if checked == ["ok"] else checked
     found, unreadable = readable_rows(sqlite)
     return JournalFacts(
-        version=int(version),
-        problems=() if problems == ["ok"] else tuple(problems),
-        facts=dict(sqlite.execute("select name, value from facts")),
+        problems=tuple(problems),
+        facts=part(lambda: dict(sqlite.execute("select name, value from facts")), {}),
         rows=tuple(found),
         unreadable=unreadable,
-        bases=bases(sqlite, [scope for (scope,) in sqlite.execute("select scope from bases order by scope")]),
-        prepared=prepared_list(sqlite),
-        participants=tuple(
-            Participant(token, ProcessIdentity(*process))
-            for token, *process in sqlite.execute("select token, pid, start_time, boot_id from participants")
-        ),
-        pi_locks=tuple(
-            PiLockRecord(device, inode, ProcessIdentity(*process))
-            for device, inode, *process in sqlite.execute("select device, inode, pid, start_time, boot_id from pi_locks")
-        ),
+        bases=part(lambda: bases(sqlite, [scope for (scope,) in sqlite.execute("select scope from bases")]), {}),
+        prepared=part(lambda: prepared_list(sqlite), None),
+        participants=tuple(part(lambda: participants(sqlite), [])),
+        pi_locks=tuple(part(lambda: pi_locks(sqlite), [])),
     )
 
 
-def prepared_list(sqlite: sqlite3.Connection) -> CheckpointList | None:
-    """The checkpoint that must be finished."""
-    found = sqlite.execute("select list from prepared").fetchone()
-    return list_from(found[0]) if found else None
-
-
 def readable_rows(sqlite: sqlite3.Connection) -> tuple[list[Row], int]:
-    """Every row that can still be read, in order, and how many numbers in between can not.
+    """Every row that can still be read, in order, and how many numbers can not.
 
     A damaged page stops a walk through the table, so it is walked from both ends; what lies between is asked for
     number by number.
     """
     found: dict[int, Row] = {}
-    broken = 0
+    broken: set[int] = set()
     ends: list[int] = []
     for order in ("asc", "desc"):
-        last = None
+        last = 0
         try:
             for columns in sqlite.execute(f"select {ROW_COLUMNS} from rows order by seq {order}"):
                 last = columns[0]
-                broken += _keep(found, columns)
-        except sqlite3.DatabaseError:
-            if last is not None:
-                ends.append(last)
+                _keep(found, broken, columns)
+        except sqlite3.DatabaseError as error:
+            if is_busy(error):
+                raise
+            ends.append(last)
             continue
-        return [found[seq] for seq in sorted(found)], broken
-    for seq in _between(ends):
+        return [found[seq] for seq in sorted(found)], len(broken)
+    first, last = ends
+    for seq in range(first + 1, min(last, first + _LOOKUPS_MAX)):
         try:
             columns = sqlite.execute(f"select {ROW_COLUMNS} from rows where seq = ?", (seq,)).fetchone()
         except sqlite3.DatabaseError:
-            broken += 1
+            broken.add(seq)
             continue
         if columns is not None:
-            broken += _keep(found, columns)
-    return [found[seq] for seq in sorted(found)], max(broken, 1)
+            _keep(found, broken, columns)
+    return [found[seq] for seq in sorted(found)], max(len(broken), 1)
 
 
-def _keep(found: dict[int, Row], columns: tuple[object, ...]) -> int:
-    """Note one row; 1 if what it says can not be understood."""
-    seq = columns[0]
-    assert isinstance(seq, int)
-    if seq in found:
-        return 0
+def _keep(found: dict[int, Row], broken: set[int], columns: tuple[Any, ...]) -> None:
     try:
-        found[seq] = row_from(columns)
-    except (ValueError, LookupError, TypeError, AttributeError):
-        return 1
-    return 0
-
-
-def _between(ends: list[int]) -> Iterator[int]:
-    if len(ends) == 2 and ends[0] < ends[1]:
-        yield from range(ends[0] + 1, min(ends[1], ends[0] + _LOOKUPS_MAX))
+        found[columns[0]] = row_from(columns)
+    except NOT_UNDERSTOOD:
+        broken.add(columns[0])

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from . import journal_queries
 from .journal_connection import Connection
 from .journal_types import Participant, PiLockRecord
-from .ports import ProcessIdentity
 
 
 class SqliteMembers:
@@ -18,8 +18,7 @@ class SqliteMembers:
     def participants(self) -> list[Participant]:
         """See ``Members.participants``."""
         with self._connection.single() as sqlite:
-            found = sqlite.execute("select token, pid, start_time, boot_id from participants").fetchall()
-        return [Participant(token, ProcessIdentity(*process)) for token, *process in found]
+            return journal_queries.participants(sqlite)
 
     def set_participants(self, members: Sequence[Participant], share_with_pi: bool | None) -> None:
         """See ``Members.set_participants``."""
@@ -39,8 +38,7 @@ class SqliteMembers:
     def pi_locks(self) -> list[PiLockRecord]:
         """See ``Members.pi_locks``."""
         with self._connection.single() as sqlite:
-            found = sqlite.execute("select device, inode, pid, start_time, boot_id from pi_locks").fetchall()
-        return [PiLockRecord(device, inode, ProcessIdentity(*process)) for device, inode, *process in found]
+            return journal_queries.pi_locks(sqlite)
 
     def set_pi_locks(self, records: Sequence[PiLockRecord]) -> None:
         """See ``Members.set_pi_locks``."""

@@ -8,7 +8,8 @@ from typing import Any
 
 from .codec import compact
 from .journal_documents import base_from, list_from
-from .journal_types import Base, JournalView
+from .journal_types import Base, CheckpointList, JournalView, Participant, PiLockRecord
+from .ports import ProcessIdentity
 from .rows import Row, row_from
 
 ROW_COLUMNS = (
@@ -45,10 +46,27 @@ def bases(sqlite: sqlite3.Connection, scopes: Collection[str]) -> dict[str, Base
     return found
 
 
+def prepared_list(sqlite: sqlite3.Connection) -> CheckpointList | None:
+    """The checkpoint that must be finished (J5)."""
+    found = sqlite.execute("select list from prepared").fetchone()
+    return list_from(found[0]) if found else None
+
+
+def participants(sqlite: sqlite3.Connection) -> list[Participant]:
+    """See ``Members.participants``."""
+    found = sqlite.execute("select token, pid, start_time, boot_id from participants")
+    return [Participant(token, ProcessIdentity(*process)) for token, *process in found]
+
+
+def pi_locks(sqlite: sqlite3.Connection) -> list[PiLockRecord]:
+    """See ``Members.pi_locks``."""
+    found = sqlite.execute("select device, inode, pid, start_time, boot_id from pi_locks")
+    return [PiLockRecord(device, inode, ProcessIdentity(*process)) for device, inode, *process in found]
+
+
 def view(sqlite: sqlite3.Connection, after: int | None, scopes: Collection[str]) -> JournalView:
     """See ``Journal.view``. The caller has begun a read transaction. (J1)"""
     facts = dict(sqlite.execute("select name, value from facts"))
-    found = sqlite.execute("select list from prepared").fetchone()
     newest = sqlite.execute("select seq, position from rows order by seq desc limit 1").fetchone()
     start = facts["checkpointed_through"] if after is None else after
     return JournalView(
@@ -58,7 +76,7 @@ def view(sqlite: sqlite3.Connection, after: int | None, scopes: Collection[str])
         checkpointed_through=facts["checkpointed_through"],
         synced_through=facts["synced_through"],
         bases=bases(sqlite, scopes),
-        prepared=list_from(found[0]) if found else None,
+        prepared=prepared_list(sqlite),
         rows=tuple(rows(sqlite, "where seq > ? order by seq", start)),
     )
 

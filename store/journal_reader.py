@@ -25,8 +25,7 @@ from . import journal_queries
 from .algebra import StoreError
 from .disk_paths import wrong_kind
 from .journal_connection import is_busy, translate
-from .journal_documents import decode_errors
-from .journal_inspection import JournalFacts, facts_of
+from .journal_inspection import NOT_UNDERSTOOD, JournalFacts, facts_of
 from .journal_schema import check_version
 from .journal_types import JournalView, JournalViews
 from .layout import Layout
@@ -94,17 +93,17 @@ class JournalReader:
                 return None
             try:
                 answer, is_checked = self._answer(path, before, question)
-            except sqlite3.Error as error:
-                if is_busy(error):
+            except (sqlite3.Error, StoreError) as error:
+                if isinstance(error, sqlite3.Error) and is_busy(error):
                     pauses += 1
                     self._pause()
                     continue
-                # Another process may have moved on, and only that made SQLite stumble.
+                # If another process moved on meanwhile, only that may have made SQLite stumble.
                 if self._files() == before:
-                    raise translate(error, path) from error
-                is_checked = False
-            if is_checked or _same(self._files(), before):
-                return answer
+                    raise (error if isinstance(error, StoreError) else translate(error, path)) from error.__cause__
+            else:
+                if is_checked or _same(self._files(), before):
+                    return answer
             rounds += 1
         raise StoreError("E_BUSY", f"{path}: its files keep changing; ask again", path=path)
 
@@ -120,7 +119,7 @@ class JournalReader:
         try:
             return _answer_at(path, "mode=ro", question), True
         except sqlite3.Error as error:
-            if shm is not None or (error.sqlite_errorcode & 0xFF) not in _NEEDS_COPY:
+            if shm is not None or (getattr(error, "sqlite_errorcode", 0) & 0xFF) not in _NEEDS_COPY:
                 raise
         return self._answer_of_copy(path, question), False
 
@@ -155,8 +154,10 @@ def _answer_at(path: str, how: str, question: Callable[[sqlite3.Connection], T])
         # One question at a time, and the read transaction ends with it: an open one would stop SQLite's clean-up.
         if not check_version(sqlite, path):
             return None
-        with decode_errors(path):
-            return question(sqlite)
+        return question(sqlite)
+    except NOT_UNDERSTOOD as error:
+        text = f"{path}: the journal holds a text that can not be understood; `strataflow doctor` tells more"
+        raise StoreError("E_CORRUPT", text, path=path) from error
     finally:
         sqlite.close()
 

@@ -3,8 +3,9 @@
     application_id  0x53465731 ("SFW1")       user_version  SCHEMA_VERSION
 
     rows            the changes, one row each (rows.py); ``seq`` never names two (AUTOINCREMENT), the newest row is
-                    never deleted; ``position`` is the store's boundary counter after the row; ``superseded`` is null or a JSON list of scope names (J6); ``scopes`` is a JSON
-                    list of the scope folders whose files the row changes
+                    never deleted; ``position`` is the store's boundary counter after the row; ``superseded`` is
+                    null or a JSON list of scope names (J6); ``scopes`` is a JSON list of the scope folders whose
+                    files the row changes
     facts           single values by name: pruned_through, checkpointed_through, synced_through, share_with_pi,
                     device, inode (of journal.db itself: differing ones mean a copied store, J9)
     bases           per scope folder: what its canonical files are and contain (J5, J12); never pruned

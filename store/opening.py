@@ -11,7 +11,7 @@ from .layout import SessionAddress, check_session_id, check_session_key, cwd_key
 from .loading import Loaded, LoadedScope, Wanted, adopt_lineage, load
 from .membership import Ground
 from .rows import Row
-from .scope_files import refuse_old_state
+from .scope_files import read_scope, refuse_old_state
 
 _ROUNDS_MAX = 50
 
@@ -70,6 +70,21 @@ def load_for_writing(
         else:
             return loaded
     raise StoreError("E_BUSY", f"{ground.layout.root}: other writers kept changing the files; ask again")
+
+
+def changed_scopes(ground: Ground, journal: Journal, wanted: Sequence[Wanted]) -> list[str]:
+    """The scopes whose files are not what the journal remembers of them: somebody else wrote them.
+
+    For a store shared with Pi, with Pi kept out: no checkpoint is under way.
+    """
+    bases = journal.view(None, [item.scope for item in wanted]).bases
+    changed = []
+    for item in wanted:
+        base = bases.get(item.scope)
+        found = read_scope(ground.disk, ground.layout, item.scope).identity
+        if base is None or found != base.identity:
+            changed.append(item.scope)
+    return changed
 
 
 def _first_base(ground: Ground, found: LoadedScope, loaded: Loaded) -> Base:

@@ -1,0 +1,184 @@
+"""The state of one session as ``strataflow status`` shows it (L35 to L38): data, and the lines for a person.
+
+Nothing is read here: a status is made of a look that a reader took.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import attrs
+
+from .algebra import PLANES, SCOPES, Json, ScopeName, StrataflowError, overlay, owned_targets
+from .codec import compact, pretty
+from .documents import RunRecord
+from .image import ScopeImage
+from .layout import cwd_key
+from .reader import StoreLook
+
+_OWNABLE = ("working", "lazy")
+
+
+@attrs.frozen
+class ScopeMemory:
+    """What one scope holds.
+
+    Attributes:
+      size_bytes: UTF-8 bytes of the compact JSON of each plane that is not empty.
+      owned: for ``working`` and ``lazy``, if they have keys: how many of them an intent of this scope owns, and all.
+      artifacts: registered artifact cards.
+    """
+
+    size_bytes: Mapping[str, int]
+    owned: Mapping[str, tuple[int, int]]
+    artifacts: int
+
+    def line(self, name: str) -> str:
+        """``cwd: intents 137 B, working 32 B; intent-owned working 1/2``."""
+        text = f"{name}: " + ", ".join(f"{plane} {size} B" for plane, size in self.size_bytes.items())
+        if self.owned:
+            text += "; intent-owned " + ", ".join(
+                f"{plane} {mine}/{all_}" for plane, (mine, all_) in self.owned.items()
+            )
+        return text
+
+
+@attrs.frozen
+class Status:
+    """One session, or a directory alone, at one moment.
+
+    Attributes:
+      run: mode, step and unfinished prompt; None for a session that has no private memory.
+      depth: the greatest offset that can be read; None if history is unavailable, for the reason in ``trouble``.
+      scopes: every scope that exists and can be read.
+      errors: the scopes that can not, with the reason.
+      effective: the three scopes laid over each other, ``lazy`` and ``response`` included; None if one is unreadable.
+      rows_unwritten: accepted rows that are not in the canonical files yet.
+    """
+
+    root: str
+    cwd: str
+    session_id: str | None
+    session_key: str | None
+    run: RunRecord | None
+    revision: str
+    depth: int | None
+    history_limit: int
+    scopes: Mapping[ScopeName, ScopeMemory]
+    errors: Mapping[ScopeName, StrataflowError]
+    effective: Json | None
+    rows_unwritten: int
+    trouble: StrataflowError | None = None
+
+    def to_json(self) -> Json:
+        """The status as one object."""
+        return {
+            "store": self.root,
+            "cwd": self.cwd,
+            "session": self.session_id,
+            "keys": {"cwd": cwd_key(self.cwd), "session": self.session_key},
+            "mode": self.run.mode if self.run else None,
+            "step": self.run.step if self.run else 0,
+            "bootstrap": self.run.bootstrap if self.run else False,
+            "specification": self.run.specification if self.run else None,
+            "revision": self.revision,
+            "depth": self.depth,
+            "history_limit": self.history_limit,
+            "scopes": {
+                name: {
+                    "bytes": dict(memory.size_bytes),
+                    "owned": {plane: {"owned": mine, "keys": keys} for plane, (mine, keys) in memory.owned.items()},
+                    "artifacts": memory.artifacts,
+                }
+                for name, memory in self.scopes.items()
+            },
+            "errors": {name: {"code": error.code, "message": error.message} for name, error in self.errors.items()},
+            "rows_unwritten": self.rows_unwritten,
+            "effective": self.effective,
+        }
+
+    def lines(self) -> list[str]:
+        """The lines of L35, in their order."""
+        run = self.run
+        lines = [f"Mode: {run.mode if run else 'no memory of its own'}"]
+        lines += [f"Blocked: {name} can not be read: {_one_line(error)}" for name, error in self.errors.items()]
+        lines.append(f"Repository: {self.root}")
+        lines.append(f"Scope keys: CWD {cwd_key(self.cwd)}; session {self.session_key or 'none'}")
+        if self.trouble is None and not self.errors:
+            lines.append(f"Scope revisions: {self.revision}")
+            bootstrap = "; bootstrap" if run and run.bootstrap else ""
+            lines.append(f"Runtime metadata: step #{run.step if run else 0}{bootstrap}")
+            lines.append(f"Hot history: offsets 0..{self.depth}; maximum depth {self.history_limit}")
+        else:
+            cause = self.trouble or next(iter(self.errors.values()))
+            lines.append(f"Temporal materialization unavailable: {_one_line(cause)}")
+            lines.append(f"Hot history: unavailable; configured maximum depth {self.history_limit}")
+        counts = {name: memory.artifacts for name, memory in self.scopes.items()}
+        if any(counts.values()):
+            shown = [f"{label} {counts.get(name, 0)}" for name, label in zip(SCOPES, _LABELS, strict=True)]
+            lines.append(f"Artifacts: {'; '.join(shown)}")
+        if self.rows_unwritten:
+            lines.append(f"Journal: {self.rows_unwritten} changes are not in the canonical files yet")
+        stored = [f"- {memory.line(name)}" for name, memory in self.scopes.items() if memory.size_bytes]
+        if stored and not self.errors:
+            lines += ["Scope memory:", *stored]
+        return [*lines, *self._effective_lines()]
+
+    def _effective_lines(self) -> list[str]:
+        if self.effective is None:
+            return ["Effective memory: unavailable"]
+        planes = [pretty({plane: value})[2:-2] for plane, value in self.effective.items()]
+        if not planes:
+            return ["Effective memory:", "", "{}"]
+        return ["Effective memory:", "", *("{\n" + ",\n\n".join(planes) + "\n}").split("\n")]
+
+
+_LABELS = ("global", "CWD", "session")
+
+
+def status_of(look: StoreLook) -> Status:
+    """The status of what a reader saw."""
+    depth, trouble = None, None
+    if not look.errors:
+        try:
+            depth = len(look.boundaries()) - 1
+        except StrataflowError as error:
+            trouble = error
+    session = look.images[2]
+    values = {name: image.state.value for name, image in zip(SCOPES, look.images, strict=True) if image.state}
+    effective = None
+    if not look.errors:
+        laid = overlay(*(values.get(name, {}) for name in SCOPES))
+        effective = {plane: laid[plane] for plane in PLANES if plane in laid}
+    return Status(
+        root=look.layout.root,
+        cwd=look.cwd,
+        session_id=look.address.session_id if look.address else None,
+        session_key=look.address.key if look.address else None,
+        run=session.run,
+        revision=look.revision,
+        depth=depth,
+        history_limit=look.history_limit,
+        scopes={name: _memory(name, image) for name, image in zip(SCOPES, look.images, strict=True) if image.state},
+        errors=look.errors,
+        effective=effective,
+        rows_unwritten=sum(bool(row.touches()) for row in look.journal.rows),
+        trouble=trouble,
+    )
+
+
+def _memory(name: ScopeName, image: ScopeImage) -> ScopeMemory:
+    assert image.state is not None
+    value = image.state.value
+    sizes = {plane: len(compact(value[plane]).encode()) for plane in PLANES if value.get(plane)}
+    targets = {target[:2] for target in owned_targets(value.get("intents", {}).values(), name)}
+    owned = {
+        plane: (sum((plane, key) in targets for key in value[plane]), len(value[plane]))
+        for plane in _OWNABLE
+        if value.get(plane)
+    }
+    return ScopeMemory(sizes, owned, len(value.get("artifacts", {})))
+
+
+def _one_line(error: StrataflowError) -> str:
+    return " ".join(str(error).split())
