@@ -139,8 +139,6 @@ class Checkpointer:
             return
         self._failure, self._is_over_bound = None, False
         self._state.drop_pending(outcome.through)
-        for scope in outcome.superseded:
-            self._world.report("superseded", scope=scope)
         for scope, cause in outcome.blocked.items():
             self._world.report("checkpoint-blocked", scope=scope, error=cause)
 

@@ -99,7 +99,11 @@ async def join_store(seams: Seams, choices: Choices, report: Callable[..., None]
         )
         if choices.share_with_pi:
             world.shared_pi = await threads.work(lambda: prepare_shared(ground, opened[0], token))
-        state = MemoryStore(writer=token, history_limit=choices.history_limit)
+        state = MemoryStore(
+            writer=token,
+            history_limit=choices.history_limit,
+            on_superseded=lambda scope: report("superseded", scope=scope),
+        )
         try:
             await _recover(world, state)
         except BaseException:

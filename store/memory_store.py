@@ -13,7 +13,7 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import attrs
 
@@ -63,6 +63,8 @@ class MemoryStore:
     # Superseded scopes whose new bytes have not been read yet.
     stale: set[str] = attrs.field(factory=set)
     pending: list[Row] = attrs.field(factory=list)
+    # Called with the folder of each scope whose bytes gave way to foreign ones, as its row is followed.
+    on_superseded: Callable[[str], None] = lambda scope: None
     _wanted: dict[str, Wanted] = attrs.field(factory=dict)
     _provisional: dict[str, Lineage] = attrs.field(factory=dict)
 
@@ -107,6 +109,7 @@ class MemoryStore:
 
     def _note_superseded(self, scope: str, row: Row) -> None:
         """The scope's parts of rows in memory gave way to foreign bytes; the bytes must be read (J6)."""
+        self.on_superseded(scope)
         if scope in self.accepted:
             self._fence(scope, row)
         if scope in self.images or scope in self.errors:
