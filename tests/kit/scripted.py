@@ -1,4 +1,4 @@
-"""Actors that write down their lives, for tests of whoever keeps them."""
+"""Actors that write down their lives, for tests of whoever keeps them, under ``autojump_clock`` or a MockClock."""
 
 from __future__ import annotations
 
