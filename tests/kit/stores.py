@@ -12,21 +12,26 @@ Times and ids come from counters. Whatever a test needs beyond this is in the me
 from __future__ import annotations
 
 import itertools
+import os
 import shutil
 import signal
+import stat
 import subprocess
 import sys
 import textwrap
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
 import attrs
+import pytest
 
 from strataflow.store import (
     OPEN_LOCK,
     TURN_LOCK,
+    CheckpointList,
     CheckpointReport,
     Draft,
     Durability,
@@ -60,12 +65,23 @@ from strataflow.store import (
     read,
     wanted_scopes,
 )
+from strataflow.store.journal_reader import JournalReader
+from strataflow.store.reader import StoreReader
 
 T = TypeVar("T")
+NOBODY = 65534
 FIRST_TIME_MS = 1_700_000_000_000
 
 # Never the same id twice, also if a test opens its store again under the same name.
 _ids = itertools.count(1)
+
+
+class DiedError(Exception):
+    """Stands for the end of the process."""
+
+
+def _die(*_arguments: object) -> None:
+    raise DiedError
 
 
 @attrs.frozen
@@ -220,6 +236,27 @@ class OpenedStore:
             self.ground.disk, self.ground.layout, self.journal, self.stamp, history_limit=self.memory.history_limit
         )
 
+    def die_in_checkpoint(self, renames: int) -> CheckpointList:
+        """Begin a checkpoint, die after so many of its renames, and leave everything as it is then."""
+        rename, left = RealDisk.rename, renames
+
+        def rename_until_death(disk: RealDisk, source: str, target: str) -> None:
+            nonlocal left
+            if not left:
+                raise DiedError
+            left -= 1
+            rename(disk, source, target)
+
+        with pytest.MonkeyPatch.context() as patching:
+            patching.setattr(RealDisk, "rename", rename_until_death)
+            patching.setattr(SqliteJournal, "finish", _die)
+            with pytest.raises(DiedError):
+                self._checkpoint()
+        prepared = self.journal.view(None).prepared
+        assert prepared is not None
+        self.abandon()
+        return prepared
+
     def time_ms(self) -> int:
         """A later moment at each call."""
         return FIRST_TIME_MS + next(_ids)
@@ -299,3 +336,29 @@ def leave_killed_process(root: Path, code: str) -> None:
 def all_bytes(root: Path) -> dict[str, bytes]:
     """Every file below a folder, by its path from there."""
     return {str(path.relative_to(root)): path.read_bytes() for path in sorted(root.rglob("*")) if path.is_file()}
+
+
+def reader_of(root: Path, scratch: Path, table: ProcessTable | None = None) -> StoreReader:
+    """A reader that opens nothing. ``scratch`` is made if it is missing and must stay empty."""
+    scratch.mkdir(exist_ok=True)
+    ground = real_ground(root, table)
+    return StoreReader(ground, JournalReader(ground.disk, ground.layout, str(scratch), lambda: None))
+
+
+@contextmanager
+def as_stranger(*roots: Path, hidden: Collection[Path] = ()) -> Iterator[None]:
+    """Everything below the folders may only be read, or not even that, also by whoever tests as superuser."""
+    modes = {path: path.stat().st_mode for root in roots for path in [root, *root.rglob("*")]}
+    for path, mode in modes.items():
+        path.chmod(0 if path in hidden else 0o555 if stat.S_ISDIR(mode) else 0o444)
+    is_superuser = os.geteuid() == 0
+    try:
+        if is_superuser:
+            os.seteuid(NOBODY)
+        yield
+    finally:
+        if is_superuser:
+            os.seteuid(0)
+        for path, mode in modes.items():
+            if path.exists():
+                path.chmod(stat.S_IMODE(mode))
