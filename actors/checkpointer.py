@@ -17,7 +17,17 @@ from typing import TYPE_CHECKING, final
 import attrs
 import trio
 
-from ..store import CheckpointReport, MemoryStore, Stamp, StoreError, checkpoint, ensure_pi_lock, live_members
+from ..store import (
+    NOTHING,
+    CheckpointReport,
+    MemoryStore,
+    Root,
+    Stamp,
+    StoreError,
+    checkpoint,
+    ensure_pi_lock,
+    live_members,
+)
 from .limits import (
     CHECKPOINT_BYTES,
     CHECKPOINT_IDLE_S,
@@ -111,8 +121,9 @@ class Checkpointer:
             if not lock.try_acquire():
                 await self._world.threads.wait_lock(lock)
             self._due, self._full = trio.Event(), trio.Event()
+            root = self._state.snapshot()
             try:
-                report = await self._world.threads.work(self._write_and_look)
+                report = await self._world.threads.work(lambda: self._write_and_look(root))
             except StoreError as error:
                 self.note(error)
                 raise
@@ -143,26 +154,26 @@ class Checkpointer:
             self._world.report("checkpoint-blocked", scope=scope, error=cause)
 
     def write(self) -> CheckpointReport:
-        """Checkpoint in the calling thread, with the turn held: nobody else writes now."""
+        """Checkpoint in the calling thread, with the turn held: nobody else writes now.
+
+        The files are read, since the root may change while this thread looks at it.
+        """
         lock = self._world.checkpoint_lock
         if not lock.try_acquire():
             raise StoreError("E_BUSY", "another process is writing the canonical files; they will be written later")
         try:
-            return self._write()
+            return self._write(NOTHING)
         finally:
             lock.release()
 
-    def _write_and_look(self) -> CheckpointReport:
-        report = self._write()
+    def _write_and_look(self, root: Root) -> CheckpointReport:
+        report = self._write(root)
         self._keep_pi_out()
         return report
 
-    def _write(self) -> CheckpointReport:
-        world = self._world
-        ground = world.ground
-        return checkpoint(
-            ground.disk, ground.layout, world.journal, self._stamp, history_limit=self._state.history_limit
-        )
+    def _write(self, root: Root) -> CheckpointReport:
+        ground, limit = self._world.ground, self._state.history_limit
+        return checkpoint(ground.disk, ground.layout, self._world.journal, self._stamp, history_limit=limit, root=root)
 
     def _keep_pi_out(self) -> None:
         """The process that Pi's lock names may have died: then it names this one from now on (P1 of membership)."""

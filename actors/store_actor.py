@@ -339,6 +339,7 @@ class StoreActor:
         if self.world.level == "power" and rows[-1].content.level == "process":
             await self.world.threads.commit(journal.sync)  # M3
         self.state.follow(rows)
+        self._checkpointer.note_work()
 
     async def _refresh(self) -> None:
         await self._follow_far()
@@ -387,6 +388,7 @@ class StoreActor:
         # Pi may be half-way through writing what is read here, unless it is kept out meanwhile.
         async with self._turn.held() if self.world.shared_pi is not None else nullcontext():
             while True:
+                await self._refresh()
                 loaded = await self._load(self._missing(address), self.state.head)
                 async with self._root:
                     if self.state.install(loaded):

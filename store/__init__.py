@@ -28,7 +28,7 @@ from .algebra import (
     read_shared,
     shown,
 )
-from .checkpoint import CheckpointReport, checkpoint, finish_prepared
+from .checkpoint import NOTHING, CheckpointReport, Root, checkpoint, finish_prepared
 from .codec import compact, parse_strict, pretty
 from .disk import RealDisk, resolve_root
 from .disk_paths import check_path, disk_refusal, wrong_kind
@@ -82,6 +82,7 @@ __all__ = [
     "HISTORY_LIMIT_DEFAULT",
     "HISTORY_LIMIT_MAX",
     "MODES",
+    "NOTHING",
     "OPEN_LOCK",
     "PLANES",
     "SCOPES",
@@ -127,6 +128,7 @@ __all__ = [
     "RealProcessTable",
     "Receipt",
     "RequestError",
+    "Root",
     "Row",
     "RowKind",
     "RunRecord",

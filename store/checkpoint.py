@@ -38,6 +38,17 @@ _FULL = ("ENOSPC", "EDQUOT")
 
 
 @attrs.frozen
+class Root:
+    """The scopes that a process has in memory, as they are at row ``head``."""
+
+    head: int
+    images: Mapping[str, ScopeImage]
+
+
+NOTHING = Root(0, {})
+
+
+@attrs.frozen
 class CheckpointReport:
     """What one checkpoint did.
 
@@ -55,7 +66,13 @@ class CheckpointReport:
 
 
 def checkpoint(
-    disk: Disk, layout: Layout, journal: Journal, stamp: Callable[[], Stamp], *, history_limit: int
+    disk: Disk,
+    layout: Layout,
+    journal: Journal,
+    stamp: Callable[[], Stamp],
+    *,
+    history_limit: int,
+    root: Root = NOTHING,
 ) -> CheckpointReport:
     """Write everything that is accepted and not in the files yet, and finish what another process left.
 
@@ -64,6 +81,7 @@ def checkpoint(
     Args:
       stamp: who acts and when, with a fresh id at each call.
       history_limit: how much history a session's run record tells (limit + 1 boundaries).
+      root: what this process has in memory; the files of these scopes are compared, not parsed.
 
     Raises:
       StoreError: E_DISK, E_BUSY or E_BROKEN; nothing acknowledged is lost, call it again when the cause is gone.
@@ -75,10 +93,11 @@ def checkpoint(
         dirty = _dirty_scopes(view.rows)
         if not dirty:
             return CheckpointReport(through=view.head, superseded=tuple(superseded))
-        loaded = load(disk, layout, journal, _with_neighbours(dirty), after=None)
+        loaded = load(disk, layout, journal, _with_neighbours(dirty), after=None, known=root.images.keys())
         foreign = [item for item in loaded.scopes.values() if item.is_foreign]
         if not foreign:
-            report = _write(disk, layout, journal, loaded, dirty, stamp().new_id, history_limit)
+            images = _images(loaded.scopes, loaded.view.rows, root)
+            report = _write(disk, layout, journal, loaded, images, dirty, stamp().new_id, history_limit)
             return attrs.evolve(report, superseded=tuple(superseded))
         # One at a time: each adds a row, so the next must be judged on a new look.
         if supersede(disk, layout, journal, foreign[0], loaded.view, stamp()):
@@ -91,12 +110,12 @@ def _write(
     layout: Layout,
     journal: Journal,
     loaded: Loaded,
+    images: Mapping[str, ScopeImage],
     dirty: Mapping[str, Wanted],
     token: str,
     history_limit: int,
 ) -> CheckpointReport:
     view = loaded.view
-    images = _images(loaded.scopes, view.rows)
     blocked = {name: item.error for name, item in loaded.scopes.items() if name in dirty and item.error}
     staging = Staging(disk, layout, token)
     try:
@@ -156,12 +175,17 @@ def _with_neighbours(dirty: Mapping[str, Wanted]) -> list[Wanted]:
     return list(wanted.values())
 
 
-def _images(loaded: Mapping[str, LoadedScope], rows: Iterable[Row]) -> dict[str, ScopeImage]:
-    """Each usable scope with the rows on top that its files do not contain."""
-    images = {name: image_of(item) for name, item in loaded.items() if item.error is None and not item.is_foreign}
+def _images(loaded: Mapping[str, LoadedScope], rows: Iterable[Row], root: Root) -> dict[str, ScopeImage]:
+    """Each usable scope with the rows on top that it, in memory or in its files, does not contain."""
+    images, through = {}, {}
+    for name, item in loaded.items():
+        if item.error is None and name in root.images:
+            images[name], through[name] = root.images[name], root.head
+        elif item.error is None:
+            images[name], through[name] = image_of(item), item.through
     for row in rows:
         for scope in row.touches() & images.keys():
-            if row.seq > loaded[scope].through:
+            if row.seq > through[scope]:
                 images[scope] = images[scope].apply(row)
     return images
 

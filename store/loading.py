@@ -8,7 +8,7 @@ are applied. The journal is asked again at the end; if it says something else by
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import attrs
 
@@ -72,10 +72,22 @@ class Loaded:
     scopes: Mapping[str, LoadedScope]
 
 
-def load(disk: Disk, layout: Layout, journal: JournalViews, wanted: Sequence[Wanted], *, after: int | None) -> Loaded:
+def load(
+    disk: Disk,
+    layout: Layout,
+    journal: JournalViews,
+    wanted: Sequence[Wanted],
+    *,
+    after: int | None,
+    known: Collection[str] = (),
+) -> Loaded:
     """Read scopes and the journal consistently. Blocking; call it in a worker thread.
 
     Errors of a single scope are kept in it (Ours-18); only errors of the journal are raised.
+
+    Args:
+      after: rows after this one are read; None: those that are not in the files.
+      known: scopes whose content the caller has in memory: unless their bytes are foreign they are only compared.
 
     Raises:
       StoreError: E_BUSY if checkpoints kept moving the files for five rounds; E_CORRUPT, E_DISK of the journal.
@@ -83,7 +95,7 @@ def load(disk: Disk, layout: Layout, journal: JournalViews, wanted: Sequence[Wan
     names = [item.scope for item in wanted]
     view = journal.view(after, names)
     for _ in range(_ROUNDS_MAX):
-        scopes = {item.scope: _load_scope(disk, layout, item, view) for item in wanted}
+        scopes = {item.scope: _load_scope(disk, layout, item, view, item.scope in known) for item in wanted}
         again = journal.view(after, names)
         if again.bases == view.bases and again.prepared == view.prepared:
             return Loaded(again, scopes)
@@ -91,14 +103,16 @@ def load(disk: Disk, layout: Layout, journal: JournalViews, wanted: Sequence[Wan
     raise StoreError("E_BUSY", f"{layout.root}: checkpoints keep changing the files; ask again", path=layout.root)
 
 
-def _load_scope(disk: Disk, layout: Layout, wanted: Wanted, view: JournalView) -> LoadedScope:
+def _load_scope(disk: Disk, layout: Layout, wanted: Wanted, view: JournalView, is_known: bool) -> LoadedScope:
     base = view.bases.get(wanted.scope)
     found: dict[str, str] = {}
     try:
         raw = read_scope(disk, layout, wanted.scope)
         found = raw.identity
         settled, base, is_foreign = _settle(disk, layout, raw, base, view.prepared)
-        decoded = decode_scope(layout, settled, cwd=wanted.cwd, session_id=wanted.session_id)
+        decoded = None
+        if is_foreign or not is_known:
+            decoded = decode_scope(layout, settled, cwd=wanted.cwd, session_id=wanted.session_id)
     except StrataflowError as error:
         return LoadedScope(wanted, found, base, error=error)
     through = view.head if is_foreign else base.through if base else 0

@@ -28,6 +28,7 @@ from .algebra import (
     View,
     empty_scope,
 )
+from .checkpoint import Root
 from .image import ScopeImage, fresh_lineage, image_of, session_lineage
 from .layout import SessionAddress
 from .loading import Loaded, Wanted
@@ -133,7 +134,7 @@ class MemoryStore:
             self.pending, self.head = list(view.rows), view.head
             self.dropped_through = view.checkpointed_through
             self.position = max(self.position, view.position)
-        elif self.dropped_through > view.checkpointed_through:
+        elif self.dropped_through > view.checkpointed_through or (view.rows and view.rows[0].seq > self.head + 1):
             return False
         else:
             self.follow(row for row in view.rows if row.seq > self.head)
@@ -176,6 +177,13 @@ class MemoryStore:
         scope = address.scope("session")
         self.accepted[scope] = address
         self.fences.pop(scope, None)
+
+    def snapshot(self) -> Root:
+        """What is in memory now, for a checkpoint in another thread. Scopes that must be read again are left out."""
+        return Root(
+            self.head,
+            {name: image for name, image in self.images.items() if name not in self.stale | self.errors.keys()},
+        )
 
     # -- looking ------------------------------------------------------------------------------------------------
 
