@@ -68,13 +68,18 @@ def cwd_key(cwd: str) -> str:
     return key
 
 
+def is_session_key(key: str) -> bool:
+    """Whether ``key`` is a valid folder name of a session (store 1.2.3)."""
+    return type(key) is str and len(key) <= _KEY_BYTES_MAX and _SESSION_KEY.fullmatch(key) is not None
+
+
 def check_session_key(key: str) -> str:
-    """``key`` if it is a valid folder name of a session (store 1.2.3).
+    """``key`` if it is a valid folder name of a session.
 
     Raises:
       StoreError: E_UNSUPPORTED otherwise.
     """
-    if type(key) is not str or not _SESSION_KEY.fullmatch(key) or len(key) > _KEY_BYTES_MAX:
+    if not is_session_key(key):
         raise StoreError(
             "E_UNSUPPORTED",
             f"session name {shown(key)} is not allowed: letters, digits, '.', '_' and '-', "
@@ -149,7 +154,7 @@ def is_owned(path: str) -> bool:
         return False
     if len(folders) == 1:
         return name in SHARED_FILES
-    return len(folders) == 2 and _SESSION_KEY.fullmatch(folders[1]) is not None and name in SESSION_FILES
+    return len(folders) == 2 and is_session_key(folders[1]) and name in SESSION_FILES
 
 
 @attrs.frozen

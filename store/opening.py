@@ -7,7 +7,15 @@ from collections.abc import Callable, Iterable, Sequence
 from .algebra import Lineage, StoreError
 from .foreign import Stamp, supersede
 from .journal_types import Base, Journal
-from .layout import SessionAddress, check_session_id, check_session_key, cwd_key, normalise_cwd, scope_kind
+from .layout import (
+    SessionAddress,
+    check_session_id,
+    check_session_key,
+    cwd_key,
+    is_session_key,
+    normalise_cwd,
+    scope_kind,
+)
 from .loading import Loaded, LoadedScope, Wanted, adopt_lineage, load
 from .membership import Ground
 from .rows import Row
@@ -41,7 +49,8 @@ def find_session(ground: Ground, cwd: str, session_id: str, rows: Iterable[Row])
 
 
 def _exists(ground: Ground, folder: str, key: str) -> bool:
-    return "/" not in key and ground.disk.stat(ground.layout.folder(f"{folder}/{key}")) is not None
+    # What is no name of a folder (as "..") is not looked for: it would be found.
+    return is_session_key(key) and ground.disk.stat(ground.layout.folder(f"{folder}/{key}")) is not None
 
 
 def _dated(ground: Ground, folder: str, session_id: str) -> list[str]:
