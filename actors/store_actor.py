@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import Any, TypeVar, final
 
 import attrs
@@ -34,25 +34,19 @@ from ..store import (
     CheckpointReport,
     Draft,
     Journal,
-    Loaded,
     MemoryStore,
     NewRow,
     SessionAddress,
-    Stamp,
     StoreError,
     StrataflowError,
-    Wanted,
-    changed_scopes,
-    check_old_formats,
-    find_session,
-    load_for_writing,
-    wanted_scopes,
     write_aside,
 )
 from .actor import Request
+from .batch import Batch
 from .checkpointer import Checkpointer
 from .envelope import Envelope
-from .limits import BATCH_MAX, BUSY_PAUSE_S, FOLLOW_SLICE, STAGING_S_MAX
+from .follower import Follower
+from .limits import BATCH_MAX, BUSY_PAUSE_S
 from .mailbox import Mailbox
 from .store_world import StoreWorld
 from .turn import Turn
@@ -63,7 +57,10 @@ ReplyT = TypeVar("ReplyT")
 @final
 @attrs.frozen
 class Commit(Request[ReplyT]):
-    """Change memory: ``stage`` is called on the running draft and returns the answer, or raises a refusal."""
+    """Change memory: ``stage`` is called on the running draft and returns the answer, or raises a refusal.
+
+    It may be called again on a later draft, if somebody else was faster.
+    """
 
     stage: Callable[[Draft], ReplyT]
 
@@ -89,6 +86,9 @@ class CloseScopes(Request[None]):
 @attrs.frozen
 class Refresh(Request[None]):
     """Follow what other processes have committed up to now."""
+
+    def stage(self, draft: Draft) -> None:
+        """Nothing to stage: a round follows before it stages."""
 
 
 @final
@@ -136,53 +136,59 @@ class StoreActor:
     world: StoreWorld
     state: MemoryStore
     _phase: Phase = Phase.IDLE
-    _waiting: list[Envelope] = attrs.field(factory=list)
-    _taken: list[Envelope] = attrs.field(factory=list)
-    # Held while the root changes, so that what was loaded elsewhere is not installed in the middle of an append.
-    _root: trio.Lock = attrs.field(factory=trio.Lock)
+    _batch: Batch = attrs.field(factory=Batch)
     _rounds: int = 0
     _rows: int = 0
     _repeated: int = 0
     _checkpointer: Checkpointer = attrs.field(init=False)
     _turn: Turn = attrs.field(init=False)
+    _follower: Follower = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        self._checkpointer = Checkpointer(self.world, self.state, self._stamp, self._refresh)
+        self._follower = Follower(self.world, self.state, self._note_work)
+        self._checkpointer = Checkpointer(self.world, self.state, self._follower.stamp, self._follower.refresh)
         self._turn = Turn(self.world, self._checkpointer.write, self._checkpointer.note)
         self._checkpointer.turn = self._turn
 
     async def run(self, mailbox: Mailbox, task_status: trio.TaskStatus[None]) -> None:
         """Recover if need be, then serve until the mailbox is closed and empty."""
-        await self._recover()
+        await self._follower.recover()
         async with trio.open_nursery() as nursery:
             task_status.started()
             nursery.start_soon(self._checkpointer.run)
             while (envelope := await mailbox.receive()) is not None:
                 self._sort(envelope, nursery)
                 self._collect(mailbox, nursery)
-                while self._waiting or self._taken:
+                while self._batch.size:
                     await self._round(mailbox, nursery)
             nursery.cancel_scope.cancel()
 
     def statistics(self) -> StoreStatistics:
         """Numbers of this moment."""
-        return StoreStatistics(self._phase, self._rounds, self._rows, self._repeated, len(self._waiting))
+        return StoreStatistics(self._phase, self._rounds, self._rows, self._repeated, self._batch.size)
+
+    def _note_work(self) -> None:
+        self._checkpointer.note_work()
+
+    def _kept_out(self) -> AbstractAsyncContextManager[None]:
+        """Pi may be half-way through writing what is read, unless it is kept out meanwhile."""
+        return self._turn.held() if self.world.shared_pi is not None else nullcontext()
 
     # -- requests -----------------------------------------------------------------------------------------------
 
     def _sort(self, envelope: Envelope, nursery: trio.Nursery) -> None:
         match envelope.message:
             case Commit() | Refresh():
-                self._waiting.append(envelope)
+                self._batch.add(envelope)
             case OpenScopes(cwd, session_id):
-                nursery.start_soon(_answer, envelope, lambda: self._open(cwd, session_id))
+                nursery.start_soon(_answer, envelope, lambda: self._follower.open(cwd, session_id, self._kept_out()))
             case Checkpoint():
                 nursery.start_soon(_answer, envelope, self._checkpointer.checkpoint)
             case CloseScopes(address):
-                nursery.start_soon(_answer, envelope, lambda: self._close(address))
+                nursery.start_soon(_answer, envelope, lambda: self._follower.close(address))
 
     def _collect(self, mailbox: Mailbox, nursery: trio.Nursery) -> None:
-        room = BATCH_MAX - len(self._waiting) - len(self._taken)
+        room = BATCH_MAX - self._batch.size
         if room > 0:
             for envelope in mailbox.receive_batch_nowait(room):
                 self._sort(envelope, nursery)
@@ -192,13 +198,13 @@ class StoreActor:
     async def _round(self, mailbox: Mailbox, nursery: trio.Nursery) -> None:
         self._rounds += 1
         self._enter(Phase.TURN)
-        if not await self._turn.acquire(self._is_wanted):
-            self._waiting.clear()
+        if not await self._turn.acquire(lambda: self._batch.is_wanted):
+            self._batch.drop_withdrawn()
             self._enter(Phase.IDLE)
             return
         try:
             self._collect(mailbox, nursery)
-            async with self._root:
+            async with self._follower.root:
                 await self._follow_stage_append(self.world.journal)
         finally:
             if self._turn.is_held:  # M5
@@ -207,48 +213,28 @@ class StoreActor:
             # Not appended, for one reason or another: again, with the same callers and a fresh look.
             self._phase = Phase.IDLE
             self._repeated += 1
-            await self._follow_far()
-
-    def _is_wanted(self) -> bool:
-        return bool(self._taken) or any(not envelope.is_withdrawn for envelope in self._waiting)
+            await self._follower.follow_far()
 
     async def _follow_stage_append(self, journal: Journal) -> None:
-        if not await self._follow(journal):
+        if not await self._follower.follow(journal):
             return
         if self.world.shared_pi is not None:
-            await self._compare()
+            await self._follower.compare()
         draft, answers = self._stage()
         if draft.rows:
             await self._append(journal, draft, answers)
         else:
             self._enter(Phase.IDLE)
-            self._reply(answers)
-
-    async def _compare(self) -> None:
-        """Shared with Pi: what Pi wrote since we looked wins (store 2.2). The root and Pi's lock are held."""
-        ground, journal, wanted = self.world.ground, self.world.journal, self.state.wanted()
-        changed = await self.world.threads.work(lambda: changed_scopes(ground, journal, wanted))
-        if changed:
-            await self._reload(changed)
+            self._batch.reply(answers)
 
     def _stage(self) -> tuple[Draft, list[Any]]:
-        """Stage who was taken before, then who waits, until staging has lasted too long. No checkpoint in here."""
         self._enter(Phase.STAGED)
-        draft = Draft(self.state, self.world.level, self.world.clock.wall_ms(), self.world.ids.new_id)
-        answers: list[Any] = [_staged(envelope, draft) for envelope in self._taken]
-        started = self.world.clock.monotonic_s()
-        count = 0
-        for envelope in self._waiting:
-            count += 1
-            if envelope.take():
-                self._taken.append(envelope)
-                answers.append(_staged(envelope, draft))
-                if self.world.clock.monotonic_s() - started > STAGING_S_MAX:
-                    break
-        del self._waiting[:count]
+        world = self.world
+        draft = Draft(self.state, world.level, world.clock.wall_ms(), world.ids.new_id)
+        answers = self._batch.stage(draft, world.clock)
         refusal = self._checkpointer.refusal()
         if refusal is not None and draft.rows:
-            draft, answers = Draft(self.state, self.world.level, 0, self.world.ids.new_id), [refusal] * len(answers)
+            draft, answers = Draft(self.state, world.level, 0, world.ids.new_id), [refusal] * len(answers)
         return draft, answers
 
     async def _append(self, journal: Journal, draft: Draft, answers: list[Any]) -> None:
@@ -261,16 +247,16 @@ class StoreActor:
 
         try:
             outcome, is_on_ground = await self._turn.run(append)
-            if not is_on_ground:
-                await self._keep_aside(rows)
         except StoreError as error:
             if error.code != "E_DISK":
                 self._enter(Phase.BROKEN)
                 raise
             # Certainly rolled back: the old state stands, and the next call may find room again (Ours-17).
             self._enter(Phase.IDLE)
-            self._reply([error] * len(answers))
+            self._batch.reply([error] * len(answers))
             return
+        if not is_on_ground:
+            await self._keep_aside(rows)
         if outcome != "appended":
             if outcome == "busy":
                 await trio.sleep(BUSY_PAUSE_S)
@@ -279,22 +265,14 @@ class StoreActor:
         self.state.publish(rows, draft.images)  # M3: durable, then seen
         self._rows += len(rows)
         self._enter(Phase.IDLE)
-        self._reply(answers)
+        self._batch.reply(answers)
         self._checkpointer.note_work()
-
-    def _reply(self, answers: Sequence[Any]) -> None:
-        taken, self._taken = self._taken, []
-        for envelope, answer in zip(taken, answers, strict=True):
-            if isinstance(answer, StrataflowError):
-                envelope.fail(answer)
-            else:
-                envelope.reply(answer)
 
     async def _keep_aside(self, rows: Sequence[NewRow]) -> None:
         """Somebody replaced the files under the journal: nothing is acknowledged, everything is kept aside (J9)."""
         self._enter(Phase.BROKEN)
         kept = [*self.state.pending, *(row.at(self.state.head + 1 + n) for n, row in enumerate(rows))]
-        ground, stamp = self.world.ground, self._stamp()
+        ground, stamp = self.world.ground, self._follower.stamp()
         path = await self.world.threads.work(lambda: write_aside(ground.disk, ground.layout, kept, None, stamp))
         self.world.report("journal-replaced", path=path)
         raise StoreError(
@@ -308,120 +286,6 @@ class StoreActor:
         assert phase in _MOVES[self._phase], (self._phase, phase)
         self._phase = phase
 
-    # -- following others ---------------------------------------------------------------------------------------
-
-    async def _follow_far(self) -> None:
-        """Far behind: catch up in slices without the turn, so that nobody waits for it."""
-        while len(rows := self.world.journal.rows_since(self.state.head, FOLLOW_SLICE)) == FOLLOW_SLICE:
-            async with self._root:
-                await self._apply(self.world.journal, rows)
-
-    async def _follow(self, journal: Journal) -> bool:
-        """What others have appended; with the turn held, that is all there is. False: far behind, give it back."""
-        rows = journal.rows_since(self.state.head, FOLLOW_SLICE)
-        if len(rows) == FOLLOW_SLICE:
-            return False
-        if rows:
-            await self._apply(journal, rows)
-        if self.state.stale:
-            await self._reload([*self.state.stale])
-        return True
-
-    async def _apply(self, journal: Journal, rows: Sequence[Any]) -> None:
-        if rows[0].seq <= self.state.head:
-            rows = [row for row in rows if row.seq > self.state.head]
-        if not rows:
-            return
-        if rows[0].seq != self.state.head + 1:
-            # Rows in between have been pruned: they are in the files by now (J1).
-            await self._reload(None)
-            return
-        if self.world.level == "power" and rows[-1].content.level == "process":
-            await self.world.threads.commit(journal.sync)  # M3
-        self.state.follow(rows)
-        self._checkpointer.note_work()
-
-    async def _refresh(self) -> None:
-        await self._follow_far()
-        async with self._root:
-            await self._follow(self.world.journal)
-
-    async def _reload(self, scopes: Sequence[str] | None) -> None:
-        """Read scopes anew from files and rows; None: everything. The root must be held."""
-        whole = scopes is None
-        wanted = [item for item in self.state.wanted() if scopes is None or item.scope in scopes]
-        while True:
-            loaded = await self._load(wanted, None if whole else self.state.head)
-            if self.state.install(loaded, whole=whole):
-                return
-
-    async def _load(self, wanted: Sequence[Wanted], after: int | None) -> Loaded:
-        ground, journal = self.world.ground, self.world.journal
-
-        def load() -> Loaded:
-            loaded = load_for_writing(ground, journal, wanted, self._stamp, after=after)
-            if self.world.level == "power" and any(row.content.level == "process" for row in loaded.view.rows):
-                journal.sync()  # M3
-            return loaded
-
-        return await self.world.threads.work(load)
-
-    async def _recover(self) -> None:
-        """After a life that broke: open the journal again; SQLite's own recovery says what the disk holds (M4)."""
-        if self.world.is_used:
-            await self.world.reconnect()
-            async with self._root:
-                await self._reload(None)
-        self.world.is_used = True
-
-    # -- sessions -----------------------------------------------------------------------------------------------
-
-    async def _open(self, cwd: str, session_id: str) -> SessionAddress:
-        ground, pending = self.world.ground, tuple(self.state.pending)
-
-        def find() -> SessionAddress:
-            address = find_session(ground, cwd, session_id, pending)
-            check_old_formats(ground, address)
-            return address
-
-        address = await self.world.threads.work(find)
-        # Pi may be half-way through writing what is read here, unless it is kept out meanwhile.
-        async with self._turn.held() if self.world.shared_pi is not None else nullcontext():
-            while True:
-                await self._refresh()
-                loaded = await self._load(self._missing(address), self.state.head)
-                async with self._root:
-                    if self.state.install(loaded):
-                        break
-        self.state.accept(address)
-        return address
-
-    def _missing(self, address: SessionAddress) -> list[Wanted]:
-        """What must be read to open a session: what is not known yet, or not as this process may use it."""
-        return [
-            item
-            for item in wanted_scopes(address)
-            if item.scope not in self.state.images or item.scope in self.state.fences or item.scope in self.state.errors
-        ]
-
-    async def _close(self, address: SessionAddress) -> None:
-        async with self._root:
-            self.state.release(address)
-
-    def _stamp(self) -> Stamp:
-        world = self.world
-        return Stamp(self.state.writer, world.level, world.clock.wall_ms(), world.ids.new_id())
-
-
-def _staged(envelope: Envelope, draft: Draft) -> Any:
-    """The answer to one call, or its refusal."""
-    if isinstance(envelope.message, Refresh):
-        return None
-    try:
-        return envelope.message.stage(draft)
-    except StrataflowError as error:
-        return error
-
 
 async def _answer(envelope: Envelope, handle: Callable[[], Any]) -> None:
     """Handle one request beside the rounds."""
@@ -431,3 +295,5 @@ async def _answer(envelope: Envelope, handle: Callable[[], Any]) -> None:
         envelope.reply(await handle())
     except StrataflowError as error:
         envelope.fail(error)
+        if error.code in ("E_BROKEN", "E_CORRUPT"):
+            raise  # the journal itself: this life ends, the next one opens it again

@@ -1,0 +1,156 @@
+"""The root follows the journal: rows that other processes append, scopes that must be read, sessions that open.
+
+Other processes' rows are applied between rounds or at the beginning of one; files are read in worker threads and
+installed while the root is held, so that nothing is installed in the middle of an append.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import final
+
+import attrs
+import trio
+
+from ..store import (
+    Journal,
+    Loaded,
+    MemoryStore,
+    Row,
+    SessionAddress,
+    Stamp,
+    Wanted,
+    changed_scopes,
+    check_old_formats,
+    find_session,
+    load_for_writing,
+    wanted_scopes,
+)
+from .limits import FOLLOW_SLICE
+from .store_world import StoreWorld
+
+
+@final
+@attrs.define(eq=False)
+class Follower:
+    """Keeps the root up to date. ``note_work`` is called when rows of others came."""
+
+    _world: StoreWorld
+    _state: MemoryStore
+    _note_work: Callable[[], None]
+    # Held while the root changes.
+    root: trio.Lock = attrs.field(factory=trio.Lock, init=False)
+
+    async def follow_far(self) -> None:
+        """Far behind: catch up in slices without the turn, so that nobody waits for it."""
+        while len(rows := self._world.journal.rows_since(self._state.head, FOLLOW_SLICE)) == FOLLOW_SLICE:
+            async with self.root:
+                await self._apply(self._world.journal, rows)
+
+    async def follow(self, journal: Journal) -> bool:
+        """What others have appended; with the turn held, that is all there is. False: far behind, give it back."""
+        rows = journal.rows_since(self._state.head, FOLLOW_SLICE)
+        if len(rows) == FOLLOW_SLICE:
+            return False
+        if rows:
+            await self._apply(journal, rows)
+        if self._state.stale:
+            await self._reload([*self._state.stale])
+        return True
+
+    async def _apply(self, journal: Journal, rows: Sequence[Row]) -> None:
+        if rows[0].seq <= self._state.head:
+            rows = [row for row in rows if row.seq > self._state.head]
+        if not rows:
+            return
+        if rows[0].seq != self._state.head + 1:
+            # Rows in between have been pruned: they are in the files by now (J1).
+            await self._reload(None)
+            return
+        if self._world.level == "power" and rows[-1].content.level == "process":
+            await self._world.threads.commit(journal.sync)  # M3
+        self._state.follow(rows)
+        self._note_work()
+
+    async def refresh(self) -> None:
+        """Everything that others have appended up to now."""
+        await self.follow_far()
+        async with self.root:
+            await self.follow(self._world.journal)
+
+    async def _reload(self, scopes: Sequence[str] | None) -> None:
+        """Read scopes anew from files and rows; None: everything. The root must be held."""
+        whole = scopes is None
+        wanted = [item for item in self._state.wanted() if scopes is None or item.scope in scopes]
+        while True:
+            loaded = await self._load(wanted, None if whole else self._state.head)
+            if self._state.install(loaded, whole=whole):
+                return
+
+    async def _load(self, wanted: Sequence[Wanted], after: int | None) -> Loaded:
+        ground, journal = self._world.ground, self._world.journal
+
+        def load() -> Loaded:
+            loaded = load_for_writing(ground, journal, wanted, self.stamp, after=after)
+            if self._world.level == "power" and any(row.content.level == "process" for row in loaded.view.rows):
+                journal.sync()  # M3
+            return loaded
+
+        return await self._world.threads.work(load)
+
+    async def open(self, cwd: str, session_id: str, kept_out: AbstractAsyncContextManager[None]) -> SessionAddress:
+        """Find a session and load what is not known of its scopes. ``kept_out`` keeps Pi out meanwhile, if shared."""
+        ground, pending = self._world.ground, tuple(self._state.pending)
+
+        def find() -> SessionAddress:
+            address = find_session(ground, cwd, session_id, pending)
+            check_old_formats(ground, address)
+            return address
+
+        address = await self._world.threads.work(find)
+        # Pi may be half-way through writing what is read here, unless it is kept out meanwhile.
+        async with kept_out:
+            while True:
+                await self.refresh()
+                loaded = await self._load(self._missing(address), self._state.head)
+                async with self.root:
+                    if self._state.install(loaded):
+                        break
+        self._state.accept(address)
+        return address
+
+    def _missing(self, address: SessionAddress) -> list[Wanted]:
+        """What must be read to open a session: what is not known yet, or not as this process may use it."""
+        return [
+            item
+            for item in wanted_scopes(address)
+            if item.scope not in self._state.images
+            or item.scope in self._state.fences
+            or item.scope in self._state.errors
+        ]
+
+    async def close(self, address: SessionAddress) -> None:
+        """Forget the scopes of a session that nobody has open any more."""
+        async with self.root:
+            self._state.release(address)
+
+    async def compare(self) -> None:
+        """Shared with Pi: what Pi wrote since we looked wins (store 2.2). The root and Pi's lock are held."""
+        ground, journal, wanted = self._world.ground, self._world.journal, self._state.wanted()
+        changed = await self._world.threads.work(lambda: changed_scopes(ground, journal, wanted))
+        if changed:
+            await self._reload(changed)
+
+    async def recover(self) -> None:
+        """After a life that broke: open the journal again; SQLite's own recovery says what the disk holds (M4)."""
+        if self._world.is_used:
+            await self._world.reconnect()
+            async with self.root:
+                await self._reload(None)
+        self._world.is_used = True
+
+    def stamp(self) -> Stamp:
+        """Who acts, and when."""
+        world = self._world
+        return Stamp(self._state.writer, world.level, world.clock.wall_ms(), world.ids.new_id())
