@@ -226,11 +226,11 @@ class SimulatedProcess:
 
 @final
 class SimulatedProcessTable:
-    """The processes of one simulated machine."""
+    """The processes of one simulated machine, which has been on ``boots`` times."""
 
-    def __init__(self) -> None:
+    def __init__(self, boots: int = 1) -> None:
         self.running: dict[str, ProcessIdentity] = {}
-        self._boots = 1
+        self._boots = boots
         self._started = 0
 
     def start(self, name: str, pid: int | None = None) -> SimulatedProcess:
