@@ -23,6 +23,7 @@ import attrs
 
 from .algebra import HISTORY_LIMIT_MAX, StoreError, StrataflowError
 from .codec import decode
+from .documents import without_old_members
 from .foreign import Stamp, supersede
 from .image import ScopeImage, image_of, session_lineage
 from .journal_types import CheckpointList, Journal, JournalView
@@ -200,9 +201,11 @@ def _encode(
         return {}
     meta = disk.read(layout.file(scope, META))
     foreign_meta = decode(meta) if meta else {}
-    is_cwd = scope_kind(scope) == "cwd"
-    files = encode_scope(image.state, owner_cwd=image.cwd if is_cwd else None, foreign_meta=foreign_meta)
-    if scope_kind(scope) == "session":
+    kind = scope_kind(scope)
+    if kind == "session":
+        foreign_meta = without_old_members(foreign_meta)
+    files = encode_scope(image.state, owner_cwd=image.cwd if kind == "cwd" else None, foreign_meta=foreign_meta)
+    if kind == "session":
         assert image.run is not None
         assert image.cwd is not None
         assert image.session_id is not None

@@ -90,7 +90,7 @@ class Meta:
     def to_bytes(self) -> bytes:
         """The canonical file, always of version 2. Malformed evidence (None) is left out (store 1.5.6)."""
         document: Json = {
-            **{key: value for key, value in self.foreign.items() if key not in _META_OLD},
+            **self.foreign,
             "version": 2,
             "artifacts": {path: entry for path, entry in self.evidence.items() if entry is not None},
             "temporal": {
@@ -102,6 +102,11 @@ class Meta:
         if self.owner_cwd is not None:
             document["owner"] = {"cwd": self.owner_cwd}
         return canonical(document)
+
+
+def without_old_members(foreign: Mapping[str, Any]) -> dict[str, Any]:
+    """The foreign members that a session's ``meta.json`` keeps (store 1.5.7); shared scopes keep all."""
+    return {key: value for key, value in foreign.items() if key not in _META_OLD}
 
 
 def meta_from(path: str, data: bytes | None, *, owner_cwd: str | None) -> Meta:

@@ -72,9 +72,7 @@ def supersede(
     scope = found.wanted.scope
     rows = journal.rows_of(scope, found.base.through if found.base else 0)
     write_aside(disk, layout, rows, scope, stamp)
-    position = view.position
-    if found.state is not None:
-        position = max(position, found.state.newest.position)
+    position = max(view.position, found.position)
     lineage = fresh_lineage(f"files:reconcile:{stamp.new_id}", position + 1)
     row = NewRow(
         writer=stamp.writer,

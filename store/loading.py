@@ -59,6 +59,12 @@ class LoadedScope:
     error: StrataflowError | None = None
 
     @property
+    def position(self) -> int:
+        """The highest position that the files name: new ones must stand above it (Ours-15)."""
+        named = [boundary.position for boundary in self.file_lineage[-1:]]
+        return max([self.state.newest.position, *named] if self.state else named, default=0)
+
+    @property
     def lineage(self) -> Lineage | None:
         """What the journal knows of where history begins here."""
         return self.base.lineage if self.base and not self.is_foreign else None

@@ -152,8 +152,7 @@ class MemoryStore:
                 if row.seq > found.through and scope in row.touches():
                     image = image.apply(row)
             self.images[scope] = image
-            if image.state is not None:
-                self.position = max(self.position, image.state.newest.position)
+            self.position = max(self.position, found.position)
         return True
 
     def wanted(self) -> list[Wanted]:
