@@ -10,6 +10,7 @@ Patches do not pass through here: they go from the handle to the store actor, in
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import final
 
 import attrs
@@ -21,20 +22,29 @@ from .mailbox import Mailbox
 from .store_actor import Commit, OpenScopes
 
 
+def _always() -> None:
+    """Every asker may go on."""
+
+
 @final
 @attrs.frozen
 class SelectMode(Request[Mode]):
-    """Select a mode. The answer is the mode that holds afterwards."""
+    """Select a mode. The answer is the mode that holds afterwards. ``admit``: as for ``AcceptResponse``."""
 
     mode: Mode
+    admit: Callable[[], None] = _always
 
 
 @final
 @attrs.frozen
 class AcceptResponse(Request[Receipt]):
-    """End the current run, or an implicit one, with this answer (store 3.4)."""
+    """End the current run, or an implicit one, with this answer (store 3.4).
+
+    ``admit`` is called when the answer is staged; it may raise instead, and then nothing is stored.
+    """
 
     text: str
+    admit: Callable[[], None] = _always
 
 
 @final
@@ -83,12 +93,17 @@ class SessionActor:
 
     async def _handle(self, message: SelectMode | AcceptResponse) -> Mode | Receipt:
         if isinstance(message, SelectMode):
-            await self._select(message.mode)
+            await self._select(message.mode, message.admit)
             return self.cell.mode
-        address, text = self.cell.writable(), message.text
+        address = self.cell.writable()
         if self.cell.mode != "active":
             raise CallError("E_OFF", "answers are kept in active mode only; select it first")
-        return await self.store.ask(Commit(lambda draft: draft.stage_response(address, text)))
+
+        def stage(draft: Draft) -> Receipt:
+            message.admit()
+            return draft.stage_response(address, message.text)
+
+        return await self.store.ask(Commit(stage))
 
     async def _attach(self) -> None:
         """Find the mode: the explicit one, else what the session was, else what new sessions get (Ours-11)."""
@@ -98,14 +113,16 @@ class SessionActor:
             mode = await self.store.ask(Commit(lambda draft: draft.mode_of(address))) or self.fresh
         await self._select(mode)
 
-    async def _select(self, mode: Mode) -> None:
+    async def _select(self, mode: Mode, admit: Callable[[], None] = _always) -> None:
         if mode == "off":
+            admit()
             self.cell.mode, self.cell.problem = "off", None
             return
         address = await self.store.ask(OpenScopes(self.cell.cwd, self.cell.session_id))
         self.cell.address = address
 
         def stage(draft: Draft) -> Mode:
+            admit()
             draft.stage_origin(address)
             return draft.stage_mode(address, mode)
 

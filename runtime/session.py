@@ -83,13 +83,13 @@ class Session:
           StoreError: E_CHANGED, E_DISK, E_CORRUPT, E_BROKEN (the outcome is unknown), E_CLOSED.
         """
         given = {"global": global_, "cwd": cwd, "session": session}
-        return await self._patch({name: patch for name, patch in given.items() if patch is not None})
+        return await self._patch({name: patch for name, patch in given.items() if patch is not None}, _always)
 
-    async def _patch(self, arguments: Any) -> Receipt:
+    async def _patch(self, arguments: Any, admit: Callable[[], None]) -> Receipt:
         self._lifetime.check()
         address = self._cell.writable()
         patches = check_patch_arguments(arguments)
-        return await self._store.ask(Commit(_patch(address, patches)))
+        return await self._store.ask(Commit(_patch(address, patches, admit)))
 
     async def accept_response(self, text: str) -> Receipt:
         """End the session's run with its final answer ``text``, which becomes the session's ``response``.
@@ -100,10 +100,13 @@ class Session:
           CallError: E_OFF outside active mode, E_JSON if ``text`` is no plain string.
           StoreError: as ``patch_state``.
         """
+        return await self._accept_response(text, _always)
+
+    async def _accept_response(self, text: str, admit: Callable[[], None]) -> Receipt:
         self._lifetime.check()
         if type(text) is not str or not _is_text(text):
             raise CallError("E_JSON", f"the answer must be a plain string, not {shown(text)}", pointer="/text")
-        return await self._actor.ask(AcceptResponse(text))
+        return await self._actor.ask(AcceptResponse(text, admit))
 
     async def set_mode(self, mode: Mode) -> Mode:
         """Select ``"active"``, ``"passive"`` or ``"off"`` for this session, over its memory as it is now.
@@ -114,10 +117,13 @@ class Session:
           CallError: E_SHAPE for another mode.
           StoreError: E_BUSY, E_DISK, E_BROKEN, E_CLOSED.
         """
+        return await self._set_mode(mode, _always)
+
+    async def _set_mode(self, mode: Mode, admit: Callable[[], None]) -> Mode:
         self._lifetime.check()
         if mode not in MODES:
             raise CallError("E_SHAPE", f"mode {shown(mode)} is not one of {', '.join(MODES)}")
-        return await self._actor.ask(SelectMode(mode))
+        return await self._actor.ask(SelectMode(mode, admit))
 
     # -- reading ------------------------------------------------------------------------------------------------
 
@@ -166,9 +172,12 @@ class Session:
 
     # -- as a model calls ---------------------------------------------------------------------------------------
 
-    async def call(self, name: str, arguments: Any) -> Json:
+    async def call(self, name: str, arguments: Any, *, admit: Callable[[], None] | None = None) -> Json:
         """One of the tools as a model calls it, arguments unchecked: ``patch_state``, ``read_state``,
         ``accept_response``, ``set_mode`` or ``status``. Returns the JSON of the result.
+
+        ``admit``: called at the moment from which a change can not be withdrawn any more, perhaps several times. If it
+        raises a StrataflowError, nothing is stored and the call raises that. Must not wait.
 
         Cancellation as in the method of that name.
 
@@ -176,17 +185,18 @@ class Session:
           RequestError: there is no such call.
           StrataflowError: as the method of that name.
         """
+        admit = admit or _always
         match name:
             case "patch_state":
-                return (await self._patch(arguments)).to_json()
+                return (await self._patch(arguments, admit)).to_json()
             case "read_state":
                 await self._before_reading(False)
                 return read(self._state.view(self._cell.writable()), arguments).to_json()
             case "accept_response":
-                receipt = await self.accept_response(_only_member(arguments, "text"))
+                receipt = await self._accept_response(_only_member(arguments, "text"), admit)
                 return {"changed": receipt.changed, "step": receipt.step, "revision": receipt.revision}
             case "set_mode":
-                return {"mode": await self.set_mode(_only_member(arguments, "mode"))}
+                return {"mode": await self._set_mode(_only_member(arguments, "mode"), admit)}
             case "status":
                 _no_members(arguments)
                 return await self.status()
@@ -223,8 +233,15 @@ class Session:
         await self._lifetime.close_session(self._cell)
 
 
-def _patch(address: SessionAddress, patches: Mapping[ScopeName, Json]) -> Callable[[Draft], Receipt]:
+def _always() -> None:
+    """Nobody withdraws."""
+
+
+def _patch(
+    address: SessionAddress, patches: Mapping[ScopeName, Json], admit: Callable[[], None]
+) -> Callable[[Draft], Receipt]:
     def stage(draft: Draft) -> Receipt:
+        admit()
         return draft.stage_patch(address, patches)
 
     return stage
