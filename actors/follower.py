@@ -17,15 +17,18 @@ from ..store import (
     Journal,
     Loaded,
     MemoryStore,
+    NewRow,
     Row,
     SessionAddress,
     Stamp,
+    StoreError,
     Wanted,
     changed_scopes,
     check_old_formats,
     find_session,
     load_for_writing,
     wanted_scopes,
+    write_aside,
 )
 from .limits import FOLLOW_SLICE
 from .store_world import StoreWorld
@@ -141,6 +144,22 @@ class Follower:
         changed = await self._world.threads.work(lambda: changed_scopes(ground, journal, wanted))
         if changed:
             await self._reload(changed)
+
+    async def keep_aside(self, rows: Sequence[NewRow]) -> StoreError:
+        """Somebody replaced the files under the journal: everything that they may not hold is kept aside (J9).
+
+        Returns the error with which this life must end.
+        """
+        kept = [*self._state.pending, *(row.at(self._state.head + 1 + n) for n, row in enumerate(rows))]
+        ground, stamp = self._world.ground, self.stamp()
+        path = await self._world.threads.work(lambda: write_aside(ground.disk, ground.layout, kept, None, stamp))
+        self._world.report("journal-replaced", path=path)
+        return StoreError(
+            "E_BROKEN",
+            f"{ground.layout.private()}: the journal's files were replaced while the store was open; "
+            f"what they may not hold is kept in {path}",
+            path=path,
+        )
 
     async def recover(self) -> None:
         """After a life that broke: open the journal again; SQLite's own recovery says what the disk holds (M4)."""

@@ -23,7 +23,7 @@ Invariants:
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import Any, TypeVar, final
 
@@ -35,11 +35,9 @@ from ..store import (
     Draft,
     Journal,
     MemoryStore,
-    NewRow,
     SessionAddress,
     StoreError,
     StrataflowError,
-    write_aside,
 )
 from .actor import Request
 from .batch import Batch
@@ -137,6 +135,7 @@ class StoreActor:
     state: MemoryStore
     _phase: Phase = Phase.IDLE
     _batch: Batch = attrs.field(factory=Batch)
+    _has_turn: bool = False
     _rounds: int = 0
     _rows: int = 0
     _repeated: int = 0
@@ -202,13 +201,17 @@ class StoreActor:
             self._batch.drop_withdrawn()
             self._enter(Phase.IDLE)
             return
+        self._has_turn = True
         try:
             self._collect(mailbox, nursery)
             async with self._follower.root:
                 await self._follow_stage_append(self.world.journal)
         finally:
-            if self._turn.is_held:  # M5
-                await self._turn.release()
+            if self._has_turn:  # M5
+                # Short: an unlock; shared with Pi, one checkpoint. Without the shield a cancellation would leave every
+                # other process waiting.
+                with trio.CancelScope(shield=True):
+                    await self._turn.release()
         if self._phase is Phase.TURN:
             # Not appended, for one reason or another: again, with the same callers and a fresh look.
             self._phase = Phase.IDLE
@@ -245,6 +248,7 @@ class StoreActor:
             outcome = journal.append(rows, head=head)
             return outcome, journal.is_on_its_ground()
 
+        self._has_turn = False  # the call gives it back, whatever becomes of it
         try:
             outcome, is_on_ground = await self._turn.run(append)
         except StoreError as error:
@@ -256,7 +260,8 @@ class StoreActor:
             self._batch.reply([error] * len(answers))
             return
         if not is_on_ground:
-            await self._keep_aside(rows)
+            self._enter(Phase.BROKEN)
+            raise await self._follower.keep_aside(rows)
         if outcome != "appended":
             if outcome == "busy":
                 await trio.sleep(BUSY_PAUSE_S)
@@ -267,20 +272,6 @@ class StoreActor:
         self._enter(Phase.IDLE)
         self._batch.reply(answers)
         self._checkpointer.note_work()
-
-    async def _keep_aside(self, rows: Sequence[NewRow]) -> None:
-        """Somebody replaced the files under the journal: nothing is acknowledged, everything is kept aside (J9)."""
-        self._enter(Phase.BROKEN)
-        kept = [*self.state.pending, *(row.at(self.state.head + 1 + n) for n, row in enumerate(rows))]
-        ground, stamp = self.world.ground, self._follower.stamp()
-        path = await self.world.threads.work(lambda: write_aside(ground.disk, ground.layout, kept, None, stamp))
-        self.world.report("journal-replaced", path=path)
-        raise StoreError(
-            "E_BROKEN",
-            f"{ground.layout.private()}: the journal's files were replaced while the store was open; "
-            f"what they may not hold is kept in {path}",
-            path=path,
-        )
 
     def _enter(self, phase: Phase) -> None:
         assert phase in _MOVES[self._phase], (self._phase, phase)

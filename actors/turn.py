@@ -62,11 +62,6 @@ class Turn:
             if not is_wanted():
                 return False
 
-    @property
-    def is_held(self) -> bool:
-        """Whether this process holds the turn."""
-        return self._world.turn.is_held
-
     async def run(self, append: Callable[[], T]) -> T:
         """Run ``append`` on the append thread, which gives the turn back before the loop hears of it (M5).
 
@@ -100,12 +95,10 @@ class Turn:
                 lock.give_back()
 
     async def release(self) -> None:
-        """Give the turn back without having appended. Whatever is cancelled, it is given back."""
+        """Give the turn back without having appended. To be called shielded: Pi would be kept out for good."""
         try:
             if self._world.shared_pi is not None:
-                # Short and bounded: one checkpoint. Without the shield a cancellation would keep Pi out for good.
-                with trio.CancelScope(shield=True):
-                    await self._world.threads.work(self._give_pi_back)
+                await self._world.threads.work(self._give_pi_back)
         finally:
             self._let_go()
             self._tell()
@@ -127,7 +120,9 @@ class Turn:
         try:
             yield
         finally:
-            await self.release()
+            # Short: one checkpoint at most. Without the shield a cancellation would keep Pi out for good.
+            with trio.CancelScope(shield=True):
+                await self.release()
 
 
 def check_pending(found: WaitForPi, since: float | None, path: str) -> float | None:

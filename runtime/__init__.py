@@ -25,7 +25,8 @@ from ..store import (
     pretty,
     shown,
 )
-from .assembly import CloseReport, Runtime, RuntimeEvent, open_runtime
+from .assembly import CloseReport, Runtime, RuntimeEvent
+from .opening import open_runtime
 from .places import agent_folder, store_folder
 from .session import Session
 

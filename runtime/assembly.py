@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
 from typing import Any, final
 
 import attrs
@@ -18,40 +16,24 @@ from ..actors import (
     CloseScopes,
     SessionActor,
     SessionCell,
-    StoreActor,
     StoreWorld,
     Supervisor,
-    open_supervisor,
 )
 from ..store import (
-    HISTORY_LIMIT_MAX,
     MODES,
     CallError,
     CheckpointReport,
-    ConfigError,
-    Durability,
-    FlockLocks,
-    Ground,
-    Journal,
     Json,
-    Layout,
     MemoryStore,
     Mode,
-    RealDisk,
-    RealProcessTable,
     Settings,
-    SqliteJournal,
     StoreError,
     StrataflowError,
     normalise_cwd,
-    settings_from,
     shown,
 )
-from .joining import Choices, Seams, join_store, leave_store
-from .places import agent_folder, store_folder
+from .joining import leave_store
 from .session import Session
-from .threads import open_threads
-from .world import RandomIds, SystemClock, pause
 
 CLOSE_DEADLINE_S = 10.0
 _EVENTS_MAX = 1_000
@@ -237,83 +219,5 @@ class Runtime:
         self._report = CloseReport(report.was_last, report.pi_lock_removed, tuple(left), trio.current_time() - started)
 
 
-def _store_starter(world: StoreWorld, state: MemoryStore) -> Callable[[], Actor]:
-    return lambda: StoreActor(world, state)
-
-
 def _name(cell: SessionCell) -> str:
     return f"session {cell.session_id} in {cell.cwd}"
-
-
-@asynccontextmanager
-async def open_runtime(
-    agent_dir: str | None = None,
-    *,
-    store: str | None = None,
-    durability: Durability = "power",
-    history_limit: int | None = None,
-    share_with_pi: bool = False,
-) -> AsyncIterator[Runtime]:
-    """Open a store; it is closed when the body ends.
-
-    Args:
-      agent_dir: the agent directory, whose ``state-flow`` is the store; default ``$STRATAFLOW_DIR``, else
-        ``~/.strataflow``.
-      store: the store's own folder instead.
-      durability: ``"power"``: an acknowledged change survives power loss. ``"process"``: it survives the death of
-        every process, but not of the machine.
-      history_limit: how many transitions stay visible, 0 to 100; default: the root ``config.json``, else 7.
-      share_with_pi: work beside a running Pi, slower; otherwise Pi waits while the store is open here.
-
-    While it waits (for another process that opens, for Pi's lock) it can be cancelled; then nothing was changed.
-
-    Raises:
-      ConfigError: the root ``config.json`` can not be used.
-      StoreError: E_LOCK, E_CORRUPT, E_UNSUPPORTED, E_DISK.
-      RuntimeFailed: in the body, when an actor failed again and again.
-    """
-    if durability not in ("power", "process"):
-        raise ConfigError("E_CONFIG", f"durability {shown(durability)} is not 'power' or 'process'")
-    root = store_folder(store) if store is not None else store_folder(agent_folder(agent_dir) + "/state-flow")
-    above = root.rpartition("/")[0] or "/"
-    locks = FlockLocks(above)
-    ground = Ground(RealDisk(above), locks, RealProcessTable(), Layout(root))
-    async with open_threads(locks) as threads:
-        seams = Seams(ground, threads, SystemClock(), RandomIds(), _open_journal)
-        async with open_runtime_in(seams, durability, history_limit, share_with_pi) as runtime:
-            yield runtime
-
-
-def _open_journal(ground: Ground, level: Durability) -> Journal:
-    return SqliteJournal(ground.disk, ground.layout, level, pause)
-
-
-@asynccontextmanager
-async def open_runtime_in(
-    seams: Seams, durability: Durability, history_limit: int | None, share_with_pi: bool
-) -> AsyncIterator[Runtime]:
-    """As ``open_runtime``, in any world."""
-    layout = seams.ground.layout
-    settings = await seams.threads.work(lambda: settings_from(layout.config, seams.ground.disk.read(layout.config)))
-    limit = settings.history_limit if history_limit is None else history_limit
-    if type(limit) is not int or not 0 <= limit <= HISTORY_LIMIT_MAX:
-        raise ConfigError("E_CONFIG", f"history limit {shown(limit)} is not an integer from 0 to {HISTORY_LIMIT_MAX}")
-    events: deque[RuntimeEvent] = deque(maxlen=_EVENTS_MAX)
-
-    def report(name: str, **data: Any) -> None:
-        shown_data = {key: str(value) if isinstance(value, Exception) else value for key, value in data.items()}
-        events.append(RuntimeEvent(name, seams.clock.wall_ms(), shown_data))
-
-    world, state = await join_store(seams, Choices(durability, share_with_pi, limit), report)
-    async with open_supervisor() as supervisor:
-        runtime: Runtime | None = None
-        try:
-            actor = await supervisor.start(ChildSpec("store", _store_starter(world, state)))
-            runtime = Runtime(world, state, supervisor, actor, settings, events)
-            yield runtime
-        finally:
-            if runtime is None:
-                with trio.CancelScope(shield=True, deadline=trio.current_time() + CLOSE_DEADLINE_S):
-                    await leave_store(world, state)
-            else:
-                await runtime.aclose()

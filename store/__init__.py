@@ -33,7 +33,7 @@ from .codec import compact, parse_strict, pretty
 from .disk import RealDisk, resolve_root
 from .disk_paths import check_path, disk_refusal, wrong_kind
 from .documents import MODES, Mode, RunRecord
-from .draft import Draft, Receipt
+from .draft import Draft
 from .foreign import Stamp, write_aside
 from .journal import SqliteJournal
 from .journal_types import (
@@ -73,6 +73,7 @@ from .ports import (
     ProcessIdentity,
     ProcessTable,
 )
+from .receipts import Receipt
 from .rows import Durability, NewRow, Row, RowKind, ScopePart
 from .settings import Settings, settings_from
 from .shared_pi import SharedPiLock, prepare_shared

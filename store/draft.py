@@ -20,7 +20,6 @@ from .algebra import (
     CallError,
     Json,
     Lineage,
-    MissingDeletion,
     ScopeName,
     ScopeState,
     StagedCall,
@@ -34,46 +33,8 @@ from .documents import STEP_MAX, Mode, RunRecord
 from .image import ScopeImage, fresh_lineage, session_lineage
 from .layout import SessionAddress
 from .memory_store import MemoryStore, revision_text
+from .receipts import Receipt
 from .rows import Durability, NewRow, RowKind, ScopePart
-
-
-@attrs.frozen
-class Receipt:
-    """The answer to a call that changes memory.
-
-    Attributes:
-      changed: whether a transition was accepted.
-      scopes: the scopes given, in the order global, cwd, session.
-      step: accepted transitions in this session's life.
-      revision: the vector of the three revisions, such as ``"g1c0s2"``.
-      missing_deletions: authored deletions of what was not there.
-      cascaded: read paths of what was deleted together with the intent that owned it.
-      text: the acknowledgement for a model.
-      transition_id: None if nothing changed.
-      seq: the newest row of the journal this answer rests on.
-    """
-
-    changed: bool
-    scopes: tuple[ScopeName, ...]
-    step: int
-    revision: str
-    missing_deletions: tuple[MissingDeletion, ...] = ()
-    cascaded: tuple[str, ...] = ()
-    text: str = ""
-    transition_id: str | None = None
-    seq: int = 0
-
-    def to_json(self) -> Json:
-        """The result of ``patch_state`` as the tool protocol gives it."""
-        return {
-            "changed": self.changed,
-            "scopes": list(self.scopes),
-            "step": self.step,
-            "revision": self.revision,
-            "missing_deletions": [attrs.asdict(item) for item in self.missing_deletions],
-            "cascaded": list(self.cascaded),
-            "text": self.text,
-        }
 
 
 @attrs.define(eq=False)
