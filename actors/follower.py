@@ -125,13 +125,15 @@ class Follower:
 
     def _missing(self, address: SessionAddress) -> list[Wanted]:
         """What must be read to open a session: what is not known yet, or not as this process may use it."""
-        return [
+        state = self._state
+        missing = [
             item
             for item in wanted_scopes(address)
-            if item.scope not in self._state.images
-            or item.scope in self._state.fences
-            or item.scope in self._state.errors
+            if item.scope not in state.images or item.scope in state.fences or item.scope in state.errors
         ]
+        # Whether a session's own lineage counts can be told only beside the scopes that it reads.
+        session = state.image(address.scope("session"))
+        return list(wanted_scopes(address)) if session.run is not None and session.lineage is None else missing
 
     async def close(self, address: SessionAddress) -> None:
         """Forget the scopes of a session that nobody has open any more."""

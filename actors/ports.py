@@ -42,5 +42,11 @@ class Threads(Protocol):
     async def work_abandonable(self, call: Callable[[], T]) -> T:
         """As ``work``, but a cancellation leaves at once and the thread to itself: for the last steps of closing."""
 
+    def give_up(self) -> int:
+        """Let everybody who waits in ``commit`` or ``work`` go with E_BROKEN, for a runtime that must close now.
+
+        Their threads hang in a system call and are left to themselves. Returns how many.
+        """
+
     async def wait_lock(self, lock: KernelLock) -> None:
         """Wait until ``lock`` is held. If it raises Cancelled, the lock is not held, or is given back by itself."""

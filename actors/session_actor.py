@@ -78,12 +78,14 @@ class SessionCell:
 @final
 @attrs.define(eq=False)
 class SessionActor:
-    """One life. ``wanted`` is an explicit mode; None takes the session's own, or ``fresh`` for a new one."""
+    """One life. ``wanted`` is an explicit mode; None takes the session's own, ``fresh`` for a new one, ``unreadable``
+    for one whose files do not tell (store 7.4)."""
 
     cell: SessionCell
     store: ActorRef
     wanted: Mode | None
     fresh: Mode
+    unreadable: Mode
 
     async def run(self, mailbox: Mailbox, task_status: trio.TaskStatus[None]) -> None:
         """Open the session, then serve."""
@@ -110,7 +112,11 @@ class SessionActor:
         mode = self.wanted
         if mode is None:
             address = await self.store.ask(OpenScopes(self.cell.cwd, self.cell.session_id))
-            mode = await self.store.ask(Commit(lambda draft: draft.mode_of(address))) or self.fresh
+
+            def stage(draft: Draft) -> Mode:
+                return draft.mode_of(address, fresh=self.fresh, unreadable=self.unreadable)
+
+            mode = await self.store.ask(Commit(stage))
         await self._select(mode)
 
     async def _select(self, mode: Mode, admit: Callable[[], None] = _always) -> None:

@@ -124,7 +124,7 @@ class Runtime:
                 store = self._store
 
                 def start() -> Actor:
-                    return SessionActor(cell, store, mode, fresh)
+                    return SessionActor(cell, store, mode, settings.mode or "off", settings.inactive_mode)
 
                 actor = await self._supervisor.start(ChildSpec(_name(cell), start))
                 found = self._cells[cwd, session_id] = (cell, actor)
@@ -189,7 +189,7 @@ class Runtime:
             # Shielded, so that a cancelled program still leaves a store that others can use at once. It ends at the
             # deadline, whatever hangs.
             with trio.CancelScope(shield=True, deadline=started + deadline_s):
-                await self._stop_actors(left, started + deadline_s / 2)
+                await self._stop_actors(left, started + deadline_s / 2, started + deadline_s)
                 await self._leave(left, started)
             if self._report is None:
                 left.append("leaving the store did not end in time: a thread hangs in a system call")
@@ -197,14 +197,22 @@ class Runtime:
         await trio.lowlevel.checkpoint_if_cancelled()
         return self._report
 
-    async def _stop_actors(self, left: list[str], deadline: float) -> None:
-        with trio.move_on_at(deadline) as scope:
-            try:
-                await self._supervisor.close()
-            except StrataflowError as error:
-                left.append(str(error))
+    async def _stop_actors(self, left: list[str], deadline: float, last: float) -> None:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._give_up_at, left, (deadline + last) / 2)
+            with trio.move_on_at(deadline) as scope:
+                try:
+                    await self._supervisor.close()
+                except StrataflowError as error:
+                    left.append(str(error))
+            nursery.cancel_scope.cancel()
         if scope.cancelled_caught:
             left.append("work that was accepted did not end in time and was cancelled")
+
+    async def _give_up_at(self, left: list[str], moment: float) -> None:
+        await trio.sleep_until(moment)
+        count = self._world.threads.give_up()
+        left.append(f"{count} threads hang in a system call and were left to themselves")
 
     async def _leave(self, left: list[str], started: float) -> None:
         try:

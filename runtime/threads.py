@@ -19,7 +19,7 @@ from typing import Any, TypeVar, final
 import attrs
 import trio
 
-from ..store import FlockLocks, KernelLock
+from ..store import FlockLocks, KernelLock, StoreError
 
 T = TypeVar("T")
 
@@ -29,6 +29,10 @@ _LET_GO_S = 0.000_05
 # Lock waiters keep their thread until the kernel answers, also when abandoned.
 _LOCK_WAITERS_MAX = 64
 _FILE_THREADS_MAX = 4
+
+
+def _hanging(what: str) -> StoreError:
+    return StoreError("E_BROKEN", f"{what} hangs in a system call and was given up; its outcome is unknown")
 
 
 @final
@@ -41,6 +45,7 @@ class _Job:
     token: trio.lowlevel.TrioToken
     value: Any = None
     error: BaseException | None = None
+    is_given_up: bool = False
 
     def run(self) -> None:
         try:
@@ -50,6 +55,11 @@ class _Job:
             self.error = error
 
     def deliver(self) -> None:
+        if not self.is_given_up:
+            trio.lowlevel.reschedule(self.task)
+
+    def give_up(self) -> None:
+        self.is_given_up, self.error = True, _hanging("an append")
         trio.lowlevel.reschedule(self.task)
 
 
@@ -77,6 +87,7 @@ class AppendThread:
     def __init__(self, giver: _GilGiver) -> None:
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._giver = giver
+        self._running: set[_Job] = set()
         self._thread = threading.Thread(target=self._work, name="strataflow append", daemon=True)
         self._thread.start()
 
@@ -92,16 +103,26 @@ class AppendThread:
         """See ``Threads.commit``."""
         job = _Job(call, trio.lowlevel.current_task(), trio.lowlevel.current_trio_token())
         self._giver.jobs += 1
+        self._running.add(job)
         self._jobs.put(job)
         try:
-            # Not abortable: a shield, in effect. It ends when the call ends, which is one write of bounded size.
+            # Not abortable: a shield, in effect. It ends when the call ends, which is one write of bounded size, or
+            # when a runtime that closes gives up on it.
             await trio.lowlevel.wait_task_rescheduled(lambda _: trio.lowlevel.Abort.FAILED)
         finally:
+            self._running.discard(job)
             self._giver.jobs -= 1
         if job.error is not None:
             raise job.error
         result: T = job.value
         return result
+
+    def give_up(self) -> int:
+        """Let the callers go with E_BROKEN, the thread to itself. Returns how many."""
+        jobs = [job for job in self._running if not job.is_given_up]
+        for job in jobs:
+            job.give_up()
+        return len(jobs)
 
     def close(self) -> None:
         """End the thread once its work is done. Does not wait: it may hang in a system call."""
@@ -121,6 +142,7 @@ class SystemThreads:
         self._giver = _GilGiver()
         self._append = AppendThread(self._giver)
         self._locks = locks
+        self._working: set[trio.CancelScope] = set()
         self._files = trio.CapacityLimiter(_FILE_THREADS_MAX)
         self._waiters = trio.CapacityLimiter(_LOCK_WAITERS_MAX)
 
@@ -130,7 +152,22 @@ class SystemThreads:
 
     async def work(self, call: Callable[[], T]) -> T:
         """See ``Threads.work``."""
-        return await trio.to_thread.run_sync(call, limiter=self._files)
+        # Shielded: half-done work on files must not go on behind the back of whoever comes next. It ends when the
+        # call ends, or when a runtime that closes gives up on it.
+        with trio.CancelScope(shield=True) as scope:
+            self._working.add(scope)
+            try:
+                return await trio.to_thread.run_sync(call, limiter=self._files, abandon_on_cancel=True)
+            finally:
+                self._working.discard(scope)
+        raise _hanging("work on files")
+
+    def give_up(self) -> int:
+        """See ``Threads.give_up``."""
+        scopes = [*self._working]
+        for scope in scopes:
+            scope.cancel()
+        return len(scopes) + self._append.give_up()
 
     async def work_abandonable(self, call: Callable[[], T]) -> T:
         """See ``Threads.work_abandonable``."""

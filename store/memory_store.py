@@ -100,13 +100,7 @@ class MemoryStore:
     def _fence(self, scope: str, row: Row) -> None:
         if scope in self.fences:
             return
-        error = StoreError(
-            "E_CHANGED",
-            f"session {self.accepted[scope].session_id!r}: another process changed its private memory; "
-            "select a mode or open it again",
-            seq=row.seq,
-        )
-        self.fences[scope] = Fence(error, self.images[scope])
+        self.fences[scope] = Fence(_changed(self.accepted[scope], row.seq), self.images[scope])
 
     def _note_superseded(self, scope: str, row: Row) -> None:
         """The scope's parts of rows in memory gave way to foreign bytes; the bytes must be read (J6)."""
@@ -151,9 +145,18 @@ class MemoryStore:
             for row in self.pending:
                 if row.seq > found.through and scope in row.touches():
                     image = image.apply(row)
+            self._compare_writers(scope, image)
             self.images[scope] = image
             self.position = max(self.position, found.position)
         return True
+
+    def _compare_writers(self, scope: str, image: ScopeImage) -> None:
+        """The fence after a reload, when the rows themselves may be gone (J12)."""
+        before = self.images.get(scope)
+        if scope not in self.accepted or scope in self.fences or before is None:
+            return
+        if image.last_seq > before.last_seq and image.last_writer != self.writer:
+            self.fences[scope] = Fence(_changed(self.accepted[scope], image.last_seq), before)
 
     def wanted(self) -> list[Wanted]:
         """Every scope that was asked for and not released, as it must be loaded again."""
@@ -231,6 +234,14 @@ class MemoryStore:
     def revision(self, address: SessionAddress) -> str:
         """The revision vector, such as ``"g15c8s31"`` (store 1.9.5)."""
         return revision_text(self.trio(address))
+
+
+def _changed(address: SessionAddress, seq: int) -> StoreError:
+    return StoreError(
+        "E_CHANGED",
+        f"session {address.session_id!r}: another process changed its private memory; select a mode or open it again",
+        seq=seq,
+    )
 
 
 def revision_text(images: Iterable[ScopeImage]) -> str:
