@@ -69,7 +69,6 @@ def facts_of(sqlite: sqlite3.Connection) -> JournalFacts:
     problems += [] if checked == ["ok"] else checked
     found, unreadable = readable_rows(sqlite)
     return JournalFacts(
-        problems=tuple(problems),
         facts=part(lambda: dict(sqlite.execute("select name, value from facts")), {}),
         rows=tuple(found),
         unreadable=unreadable,
@@ -77,6 +76,8 @@ def facts_of(sqlite: sqlite3.Connection) -> JournalFacts:
         prepared=part(lambda: prepared_list(sqlite), None),
         participants=tuple(part(lambda: participants(sqlite), [])),
         pi_locks=tuple(part(lambda: pi_locks(sqlite), [])),
+        # Evaluated last: the parts above add to it.
+        problems=tuple(problems),
     )
 
 

@@ -54,6 +54,23 @@ class JournalLook(JournalViews, Protocol):
 
 
 @attrs.frozen
+class NoJournal:
+    """A ``JournalLook`` for files that must speak for themselves."""
+
+    def view(self, after: int | None, scopes: Collection[str] = ()) -> JournalView:
+        """Nothing is known."""
+        return _NOTHING
+
+    def log(self, limit: int, cwd: str | None = None, session_id: str | None = None) -> list[Row]:
+        """Nothing was noted."""
+        return []
+
+    def facts(self) -> JournalFacts | None:
+        """There is none."""
+        return None
+
+
+@attrs.frozen
 class JournalReader:
     """The real form of ``JournalLook``: each call opens the database, reads in one transaction and closes it.
 

@@ -18,6 +18,7 @@ import signal
 import stat
 import subprocess
 import sys
+import tempfile
 import textwrap
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
@@ -343,6 +344,19 @@ def reader_of(root: Path, scratch: Path, table: ProcessTable | None = None) -> S
     scratch.mkdir(exist_ok=True)
     ground = real_ground(root, table)
     return StoreReader(ground, JournalReader(ground.disk, ground.layout, str(scratch), lambda: None))
+
+
+@contextmanager
+def reachable_folder() -> Iterator[Path]:
+    """A folder that another user can reach, unlike those of pytest, with a ``scratch`` that everybody may write."""
+    folder = Path(tempfile.mkdtemp(prefix="strataflow-test-", dir="/tmp"))
+    try:
+        folder.chmod(0o755)
+        (folder / "scratch").mkdir()
+        (folder / "scratch").chmod(0o777)
+        yield folder
+    finally:
+        shutil.rmtree(folder)
 
 
 @contextmanager

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import stat
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from kit.stores import OpenedStore, all_bytes, as_stranger, leave_killed_process, reader_of
+from kit.stores import OpenedStore, all_bytes, as_stranger, leave_killed_process, reachable_folder, reader_of
 from strataflow.store import JournalView, StoreError, View, read
 from strataflow.store.journal_reader import JournalReader
 from strataflow.store.reader import StoreReader
@@ -33,13 +31,8 @@ def scratch(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def open_to_all() -> Iterator[Path]:
-    """A folder that another user can reach, unlike those of pytest."""
-    folder = Path(tempfile.mkdtemp(prefix="strataflow-test-", dir="/tmp"))
-    folder.chmod(0o755)
-    (folder / "scratch").mkdir()
-    (folder / "scratch").chmod(0o777)
-    yield folder
-    shutil.rmtree(folder)
+    with reachable_folder() as folder:
+        yield folder
 
 
 def value(view: View, path: str) -> Any:
