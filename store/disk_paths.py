@@ -6,6 +6,7 @@ Here is no file call, so that the simulated disk refuses with the very words of 
 from __future__ import annotations
 
 import errno
+import functools
 import json
 import stat
 import sys
@@ -84,12 +85,17 @@ def wrong_kind(path: str, found: FileKind, wanted: FileKind) -> StoreError:
 
 def check_path(operation: str, path: str) -> None:
     """Refuse (E_DISK, EINVAL) a path that is not absolute, is not in its shortest form or cannot be a file name."""
+    if not _is_usable(path):
+        raise refused(operation, path, errno.EINVAL)
+
+
+@functools.lru_cache(1024)  # each commit looks at the same few files
+def _is_usable(path: str) -> bool:
     parts = path.split("/")
     usable = parts[0] == "" and len(parts) > 1 and "\0" not in path
     # "/" splits into two empty parts; everywhere else an empty part means a doubled or trailing slash.
     usable = usable and (path == "/" or not any(part in ("", ".", "..") for part in parts[1:]))
-    if not usable or not encodable(path):
-        raise refused(operation, path, errno.EINVAL)
+    return usable and encodable(path)
 
 
 def encodable(path: str) -> bool:

@@ -13,6 +13,7 @@ Invariants:
 
 from __future__ import annotations
 
+import functools
 import sqlite3
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
@@ -30,11 +31,16 @@ from .layout import TURN_LOCK, Layout, scope_kind
 from .ports import Disk
 from .rows import Durability, NewRow, Row
 
-_INSERT = (
-    f"insert into rows ({ROW_COLUMNS}, scopes) select * from (values {{}}) "
-    "where (select coalesce(max(seq), 0) from rows) = ?"
-)
 _PLACES = "(" + ", ".join("?" * 14) + ")"
+
+
+@functools.lru_cache(512)
+def _insert(count: int) -> str:
+    """The statement that appends ``count`` rows, conditional on the head, its last value."""
+    return (
+        f"insert into rows ({ROW_COLUMNS}, scopes) select * from (values {', '.join([_PLACES] * count)}) "
+        "where (select coalesce(max(seq), 0) from rows) = ?"
+    )
 
 
 class SqliteJournal:
@@ -69,10 +75,9 @@ class SqliteJournal:
             values += row.columns(seq)
         size_bytes = sum(len(value) for value in values if type(value) is str)
         values.append(head)
-        statement = _INSERT.format(", ".join([_PLACES] * len(rows)))
         with self._commits.single() as sqlite:
             try:
-                count = sqlite.execute(statement, values).rowcount
+                count = sqlite.execute(_insert(len(rows)), values).rowcount
             except sqlite3.OperationalError as error:
                 if is_busy(error):
                     return "busy"
@@ -185,7 +190,7 @@ class SqliteJournal:
         return self._look() == self._ground
 
     def _look(self) -> tuple[tuple[int, int] | None, ...]:
-        found = (self._disk.stat(path) for path in self._watched)
+        found = [self._disk.stat(path) for path in self._watched]
         return tuple((stat.device, stat.inode) if stat else None for stat in found)
 
     def close(self) -> None:

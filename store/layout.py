@@ -6,6 +6,7 @@ A scope is addressed by its folder relative to the store: ``""`` is global, ``--
 
 from __future__ import annotations
 
+import functools
 import posixpath
 import re
 from collections.abc import Iterator
@@ -55,6 +56,7 @@ def _has_drive(cwd: str) -> bool:
     return len(cwd) > 2 and cwd[0].isascii() and cwd[0].isalpha() and cwd[1] == ":"
 
 
+@functools.lru_cache(1024)  # each commit asks several times
 def cwd_key(cwd: str) -> str:
     """The folder name of a normalised working directory (store 1.2.1). Two directories may share one.
 

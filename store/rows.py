@@ -86,7 +86,7 @@ class NewRow:
             self.position,
             None,
             compact(self._body()),
-            compact(sorted(self.at(seq).touches())),
+            compact(sorted(self.touches())),
         )
 
     def _body(self) -> Json:
@@ -96,10 +96,27 @@ class NewRow:
         if self.parts:
             body["scopes"] = {name: part.to_json() for name, part in self.parts.items()}
         if self.run is not None:
-            body["run"] = attrs.asdict(self.run)
+            run = self.run
+            # Written out: attrs.asdict costs ten times as much, and this is on the way of every commit.
+            body["run"] = {
+                "mode": run.mode,
+                "step": run.step,
+                "bootstrap": run.bootstrap,
+                "specification": run.specification,
+            }
         if self.lineage is not None:
             body["lineage"] = lineage_json(self.lineage)
         return body
+
+    def touches(self, superseded: frozenset[ScopeName] = frozenset()) -> set[str]:
+        """The folders of all scopes that this row says something of, a session's run record and lineage included."""
+        address = self.address
+        if address is None:
+            return set()
+        scopes = {address.scope(name) for name in self.parts if name not in superseded}
+        if (self.run is not None or self.lineage is not None) and "session" not in superseded:
+            scopes.add(address.scope("session"))
+        return scopes
 
     def at(self, seq: int) -> Row:
         """This row as it stands in the journal."""
@@ -123,12 +140,7 @@ class Row:
 
     def touches(self) -> set[str]:
         """The folders of all scopes that this row says something of, a session's run record and lineage included."""
-        scopes = set(self.scopes())
-        content = self.content
-        says_more = content.run is not None or content.lineage is not None
-        if content.address is not None and says_more and "session" not in self.superseded:
-            scopes.add(content.address.scope("session"))
-        return scopes
+        return self.content.touches(self.superseded)
 
     def changes_files_of(self, scope: str) -> bool:
         """Whether this row changes the scope's files, and does not merely place a session in history."""
