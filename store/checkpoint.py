@@ -22,8 +22,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import attrs
 
 from .algebra import HISTORY_LIMIT_MAX, StoreError, StrataflowError
-from .codec import decode
-from .documents import without_old_members
+from .documents import foreign_members
 from .foreign import Stamp, supersede
 from .image import ScopeImage, image_of, session_lineage
 from .journal_types import CheckpointList, Journal, JournalView
@@ -199,11 +198,8 @@ def _encode(
     image = images[scope]
     if image.state is None or (found.base is not None and image.last_seq == found.base.last_seq):
         return {}
-    meta = disk.read(layout.file(scope, META))
-    foreign_meta = decode(meta) if meta else {}
     kind = scope_kind(scope)
-    if kind == "session":
-        foreign_meta = without_old_members(foreign_meta)
+    foreign_meta = foreign_members(disk.read(layout.file(scope, META)), is_session=kind == "session")
     files = encode_scope(image.state, owner_cwd=image.cwd if kind == "cwd" else None, foreign_meta=foreign_meta)
     if kind == "session":
         assert image.run is not None
@@ -247,21 +243,35 @@ def carry_out(disk: Disk, layout: Layout, prepared: CheckpointList) -> tuple[str
 
     "After" is done, "before" is renamed, anything else makes the scope foreign (C1). Safe to repeat after any stop.
     """
-    found = {scope: read_scope(disk, layout, scope).identity for scope in prepared.after}
-    lost = [scope for scope, identities in found.items() if not _is_known(prepared, scope, identities)]
-    folders = _make_folders(disk, layout, [scope for scope in prepared.after if scope not in lost])
+    found: dict[str, Mapping[str, str]] = {}
+    lost: set[str] = set()
+    folders: set[str] = set()
     for move in prepared.moves:
-        if move.scope in lost or found[move.scope][move.name] == move.after:
+        scope = move.scope
+        if scope not in found:
+            # As late as can be: what a stranger writes after this look, we would rename over.
+            found[scope] = read_scope(disk, layout, scope).identity
+            if _is_known(prepared, scope, found[scope]):
+                folders |= _make_folders(disk, layout, scope)
+            else:
+                lost.add(scope)
+        if scope in lost or found[scope][move.name] == move.after:
             continue
         staged = layout.private("staged", move.staged)
         if disk.stat(staged) is None:
-            lost.append(move.scope)
+            lost.add(scope)
             continue
-        disk.rename(staged, layout.file(move.scope, move.name))
-        folders.add(layout.folder(move.scope))
+        disk.rename(staged, layout.file(scope, move.name))
+        folders.add(layout.folder(scope))
     for folder in sorted(folders):
         disk.sync_folder(folder)
-    return tuple(lost)
+    # A stranger who came in between left a mixture. It must not count as written: then its rows are kept aside (J6).
+    lost |= {
+        scope
+        for scope, base in prepared.after.items()
+        if scope not in lost and read_scope(disk, layout, scope).identity != base.identity
+    }
+    return tuple(sorted(lost))
 
 
 def _is_known(prepared: CheckpointList, scope: str, found: Mapping[str, str]) -> bool:
@@ -269,15 +279,14 @@ def _is_known(prepared: CheckpointList, scope: str, found: Mapping[str, str]) ->
     return all(found[name] in (before[name], after[name]) for name in found)
 
 
-def _make_folders(disk: Disk, layout: Layout, scopes: Iterable[str]) -> set[str]:
+def _make_folders(disk: Disk, layout: Layout, scope: str) -> set[str]:
     changed = set()
-    for scope in sorted(scopes):
-        parent = ""
-        for part in scope.split("/") if scope else ():
-            folder = f"{parent}/{part}" if parent else part
-            if disk.make_folder(layout.folder(folder)):
-                changed.add(layout.folder(parent))
-            parent = folder
+    parent = ""
+    for part in scope.split("/") if scope else ():
+        folder = f"{parent}/{part}" if parent else part
+        if disk.make_folder(layout.folder(folder)):
+            changed.add(layout.folder(parent))
+        parent = folder
     return changed
 
 

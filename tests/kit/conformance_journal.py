@@ -248,7 +248,11 @@ class JournalConformance:
         other = world.open()
         assert other.members.participants() == [Participant("a", process), Participant("b", process)]
         assert other.members.pi_locks() == [PiLockRecord(1, 2**50, process)]
-        assert (other.members.fact("device"), other.members.fact("inode"), other.members.fact("none")) == (5, None, None)
+        assert (other.members.fact("device"), other.members.fact("inode"), other.members.fact("none")) == (
+            5,
+            None,
+            None,
+        )
         members.set_participants([], None)
         assert other.members.participants() == []
         other.close()

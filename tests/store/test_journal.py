@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import errno
 import random
+import sqlite3
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,7 +16,16 @@ from kit.conformance_journal import JournalConformance, fill, row
 from strataflow.runtime.simulation import PowerCut
 from strataflow.runtime.simulation.journal import SimulatedJournal
 from strataflow.runtime.simulation.seams import SimulatedMachine
-from strataflow.store import TURN_LOCK, Durability, FlockLocks, Layout, RealDisk, SqliteJournal, StoreError, make_folders
+from strataflow.store import (
+    TURN_LOCK,
+    Durability,
+    FlockLocks,
+    Layout,
+    RealDisk,
+    SqliteJournal,
+    StoreError,
+    make_folders,
+)
 
 
 class SqliteWorld:
@@ -22,7 +33,8 @@ class SqliteWorld:
         self.disk = RealDisk()
         self.layout = Layout(str(root))
         (root / ".strataflow").mkdir()
-        FlockLocks().open(self.layout.private(TURN_LOCK)).close()
+        # As in a runtime it stays open: else the number of its inode could be given to the file that replaces it.
+        self.turn = FlockLocks().open(self.layout.private(TURN_LOCK))
 
     def open(self, level: Durability = "power") -> SqliteJournal:
         return SqliteJournal(self.disk, self.layout, level, lambda: None)
@@ -42,12 +54,12 @@ class SimulatedWorld:
 
 class TestSqlite(JournalConformance):
     @pytest.fixture
-    def world(self, tmp_path: Path) -> SqliteWorld:
-        return SqliteWorld(tmp_path)
+    def world(self, tmp_path: Path) -> Iterator[SqliteWorld]:
+        world = SqliteWorld(tmp_path)
+        yield world
+        world.turn.close()
 
     def test_a_database_of_another_program_is_refused_untouched(self, world: SqliteWorld) -> None:
-        import sqlite3
-
         path = world.layout.private("journal.db")
         other = sqlite3.connect(path)
         other.execute("create table theirs (a)")
@@ -59,8 +71,6 @@ class TestSqlite(JournalConformance):
         assert Path(path).read_bytes()[100:] == before[100:]
 
     def test_a_newer_version_is_refused_by_name(self, world: SqliteWorld) -> None:
-        import sqlite3
-
         world.open().close()
         path = world.layout.private("journal.db")
         other = sqlite3.connect(path)
