@@ -1,7 +1,7 @@
 """The journal's file format over the versions of this program: one golden database for each.
 
 ``golden/journal-v1.db`` was written by version 1: a store without canonical files, in which session ``main`` of
-``/project`` was activated and made two changes. Make one for a new version with ``make_golden`` and never touch it again.
+``/project`` was activated and made two changes. Make one for a new version with ``make_golden``; never touch it again.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+
 from kit.holds import holds
 from kit.stores import OpenedStore
-
 from strataflow.store import StoreError
 from strataflow.store import journal_schema as schema
 
