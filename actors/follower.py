@@ -112,18 +112,22 @@ class Follower:
             return address
 
         address = await self._world.threads.work(find)
+        everything = wanted_scopes(address)
         # Pi may be half-way through writing what is read here, unless it is kept out meanwhile.
         async with kept_out:
+            wanted = self._missing(address)
             while True:
                 await self.refresh()
-                loaded = await self._load(self._missing(address), self._state.head)
+                loaded = await self._load(wanted, self._state.head)
                 async with self.root:
-                    if self._state.install(loaded):
-                        break
+                    is_installed = self._state.install(loaded)
+                if is_installed and (len(wanted) == len(everything) or not self._is_undecided(address)):
+                    break
+                wanted = everything if is_installed else wanted
         self._state.accept(address)
         return address
 
-    def _missing(self, address: SessionAddress) -> list[Wanted]:
+    def _missing(self, address: SessionAddress) -> Sequence[Wanted]:
         """What must be read to open a session: what is not known yet, or not as this process may use it."""
         state = self._state
         missing = [
@@ -131,9 +135,12 @@ class Follower:
             for item in wanted_scopes(address)
             if item.scope not in state.images or item.scope in state.fences or item.scope in state.errors
         ]
-        # Whether a session's own lineage counts can be told only beside the scopes that it reads.
-        session = state.image(address.scope("session"))
-        return list(wanted_scopes(address)) if session.run is not None and session.lineage is None else missing
+        return wanted_scopes(address) if self._is_undecided(address) else missing
+
+    def _is_undecided(self, address: SessionAddress) -> bool:
+        """Whether the session's lineage is one of its files that was not judged beside its shared scopes yet."""
+        session = self._state.image(address.scope("session"))
+        return session.run is not None and session.lineage is None
 
     async def close(self, address: SessionAddress) -> None:
         """Forget the scopes of a session that nobody has open any more."""

@@ -109,15 +109,15 @@ class SessionActor:
 
     async def _attach(self) -> None:
         """Find the mode: the explicit one, else what the session was, else what new sessions get (Ours-11)."""
-        mode = self.wanted
-        if mode is None:
-            address = await self.store.ask(OpenScopes(self.cell.cwd, self.cell.session_id))
+        await self._select(self.wanted or await self._own_mode())
 
-            def stage(draft: Draft) -> Mode:
-                return draft.mode_of(address, fresh=self.fresh, unreadable=self.unreadable)
+    async def _own_mode(self) -> Mode:
+        address = await self.store.ask(OpenScopes(self.cell.cwd, self.cell.session_id))
 
-            mode = await self.store.ask(Commit(stage))
-        await self._select(mode)
+        def look(draft: Draft) -> Mode:
+            return draft.mode_of(address, fresh=self.fresh, unreadable=self.unreadable)
+
+        return await self.store.ask(Commit(look))
 
     async def _select(self, mode: Mode, admit: Callable[[], None] = _always) -> None:
         if mode == "off":

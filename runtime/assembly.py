@@ -120,7 +120,7 @@ class Runtime:
             found = self._cells.get((cwd, session_id))
             if found is None:
                 cell = SessionCell(cwd, session_id)
-                fresh = self._settings.mode or "off"
+                settings = self._settings
                 store = self._store
 
                 def start() -> Actor:

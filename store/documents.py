@@ -104,9 +104,19 @@ class Meta:
         return canonical(document)
 
 
-def without_old_members(foreign: Mapping[str, Any]) -> dict[str, Any]:
-    """The foreign members that a session's ``meta.json`` keeps (store 1.5.7); shared scopes keep all."""
-    return {key: value for key, value in foreign.items() if key not in _META_OLD}
+def foreign_members(data: bytes | None, *, is_session: bool) -> dict[str, Any]:
+    """The members of a ``meta.json`` that a writer keeps (store 1.5.7). A session's loses those of an old format.
+
+    One that was left behind alone may hold anything and does not matter (store 1.10).
+    """
+    try:
+        document = parse_strict(data or b"{}")
+    except CallError:
+        return {}
+    if type(document) is not dict:
+        return {}
+    # What is the writer's own is replaced afterwards; an owner that a shared scope may not have stays.
+    return {key: value for key, value in document.items() if not (is_session and key in _META_OLD)}
 
 
 def meta_from(path: str, data: bytes | None, *, owner_cwd: str | None) -> Meta:

@@ -117,10 +117,13 @@ class Draft:
             lineage = fresh_lineage(f"files:{self.new_id()}", self.position)
             self._add("origin", address, trio, lineage=lineage, boundary=lineage.known[0])
 
-    def mode_of(self, address: SessionAddress) -> Mode | None:
-        """The mode that the session's files or rows name; None for one that does not exist or can not be read."""
-        image = self.images.get(address.scope("session")) or self.store.image(address.scope("session"))
-        return image.run.mode if image.run else None
+    def mode_of(self, address: SessionAddress, *, fresh: Mode, unreadable: Mode) -> Mode:
+        """The mode that the session's files or rows name, or that of one which does not exist or can not be read."""
+        scope = address.scope("session")
+        if scope in self.store.errors:
+            return unreadable
+        image = self.images.get(scope) or self.store.image(scope)
+        return image.run.mode if image.run else fresh
 
     # -- how ----------------------------------------------------------------------------------------------------
 

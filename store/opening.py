@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from .algebra import Lineage, StoreError
+import attrs
+
+from .algebra import SCOPES, Lineage, StoreError
 from .foreign import Stamp, supersede
 from .journal_types import Base, Journal
 from .layout import (
@@ -71,13 +73,13 @@ def load_for_writing(
     for _ in range(_ROUNDS_MAX):
         loaded = load(ground.disk, ground.layout, journal, wanted, after=after)
         foreign = [found for found in loaded.scopes.values() if found.is_foreign]
-        unknown = [found for found in loaded.scopes.values() if found.base is None and found.error is None]
         if foreign:
             supersede(ground.disk, ground.layout, journal, foreign[0], loaded.view, stamp())
-        elif unknown:
-            journal.note_bases({found.wanted.scope: _first_base(ground, found, loaded) for found in unknown})
-        else:
-            return loaded
+            continue
+        bases, refused = _first_bases(ground, loaded)
+        if not bases:
+            return attrs.evolve(loaded, scopes={**loaded.scopes, **refused})
+        journal.note_bases(bases)
     raise StoreError("E_BUSY", f"{ground.layout.root}: other writers kept changing the files; ask again")
 
 
@@ -96,17 +98,33 @@ def changed_scopes(ground: Ground, journal: Journal, wanted: Sequence[Wanted]) -
     return changed
 
 
-def _first_base(ground: Ground, found: LoadedScope, loaded: Loaded) -> Base:
-    lineage: Lineage | None = None
-    if scope_kind(found.wanted.scope) == "session" and found.run is not None:
-        assert found.wanted.cwd is not None
-        assert found.wanted.session_id is not None
-        key = found.wanted.scope.partition("/")[2]
-        lineage = adopt_lineage(
-            ground.layout, SessionAddress(found.wanted.cwd, found.wanted.session_id, key), loaded.scopes
-        )
-    floor = found.state.floor if found.state else 0
-    return Base(identity=found.identity, through=0, floor=floor, lineage=lineage)
+def _first_bases(ground: Ground, loaded: Loaded) -> tuple[dict[str, Base], dict[str, LoadedScope]]:
+    """What the journal must note of scopes it does not know, and sessions whose lineage can never have been.
+
+    A session is left for later while one of its shared scopes is unreadable or was not asked for: its lineage can be
+    judged only beside them.
+    """
+    bases: dict[str, Base] = {}
+    refused: dict[str, LoadedScope] = {}
+    for scope, found in loaded.scopes.items():
+        if found.base is not None or found.error is not None:
+            continue
+        lineage: Lineage | None = None
+        if scope_kind(scope) == "session" and found.run is not None:
+            assert found.wanted.cwd is not None
+            assert found.wanted.session_id is not None
+            address = SessionAddress(found.wanted.cwd, found.wanted.session_id, scope.partition("/")[2])
+            beside = [loaded.scopes.get(address.scope(name)) for name in SCOPES]
+            if any(item is None or item.error for item in beside):
+                continue
+            try:
+                lineage = adopt_lineage(ground.layout, address, loaded.scopes)
+            except StoreError as error:
+                refused[scope] = attrs.evolve(found, error=error)
+                continue
+        floor = found.state.floor if found.state else 0
+        bases[scope] = Base(identity=found.identity, through=0, floor=floor, lineage=lineage)
+    return bases, refused
 
 
 def check_old_formats(ground: Ground, address: SessionAddress) -> None:
