@@ -127,6 +127,7 @@ async def test_foreign_members_of_meta_survive_and_old_ones_of_a_session_go(tmp_
     foreign = {"foreign": {"keep": [True, None]}, "step": 3, "identity": {}}
     for scope in ("global", "cwd", "session"):
         store.edit(scope, "meta.json", **foreign)
+    store.edit("global", "meta.json", owner="nobody's business")
     async with session_of(tmp_path) as session:
         await session.patch_state(
             global_={"working": {"a": 1}}, cwd={"working": {"a": 1}}, session={"working": {"a": 1}}
@@ -135,6 +136,7 @@ async def test_foreign_members_of_meta_survive_and_old_ones_of_a_session_go(tmp_
     for scope in ("global", "cwd"):
         meta = store.get(scope, "meta.json")
         assert {name: meta[name] for name in foreign} == foreign
+    assert store.get("global", "meta.json")["owner"] == "nobody's business"
 
 
 @holds("store 1.5.6", "store 1.5.8", "A8")

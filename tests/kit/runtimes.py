@@ -11,7 +11,7 @@ import pytest
 
 from kit.hand_stores import CWD, SESSION
 from strataflow.runtime import Mode, Runtime, Session, StrataflowError, open_runtime
-from strataflow.runtime.assembly import open_runtime_in
+from strataflow.runtime.opening import open_runtime_in
 from strataflow.runtime.joining import Seams
 from strataflow.runtime.threads import open_threads
 from strataflow.runtime.world import RandomIds, SystemClock, pause
