@@ -79,6 +79,3 @@ def _guarded(path: str, check: Callable[[], Iterable[Finding]]) -> Iterator[Find
         yield from check()
     except StrataflowError as error:
         yield refusal(error, path)
-
-
-__all__ = ["Diagnosis", "Finding", "JournalFacts", "diagnose"]

@@ -154,10 +154,13 @@ class OpenedStore:
         finally:
             gate.close()
         assert not isinstance(member, WaitForPi), member
-        finish_prepared(ground.disk, layout, journal)
-        memory = MemoryStore(writer, history_limit)
-        self = cls(ground, writer, level, journal, member, memory)
-        self.default = self.session(session_id, cwd)
+        self = cls(ground, writer, level, journal, member, MemoryStore(writer, history_limit))
+        try:
+            finish_prepared(ground.disk, layout, journal)
+            self.default = self.session(session_id, cwd)
+        except BaseException:
+            self.abandon()
+            raise
         return self
 
     # -- sessions -----------------------------------------------------------------------------------------------
