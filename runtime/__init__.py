@@ -9,6 +9,8 @@ from ..store import (
     CheckpointReport,
     ConfigError,
     Durability,
+    Json,
+    MissingDeletion,
     Mode,
     ReadError,
     ReadResult,
@@ -20,17 +22,19 @@ from ..store import (
     StrataflowError,
     apply_patch,
     compact,
+    normalise_cwd,
     overlay,
     parse_strict,
     pretty,
     shown,
 )
-from .assembly import CloseReport, Runtime, RuntimeEvent
+from .assembly import CLOSE_DEADLINE_S, CloseReport, Runtime, RuntimeEvent
 from .opening import open_runtime
 from .places import agent_folder, store_folder
 from .session import Session
 
 __all__ = [
+    "CLOSE_DEADLINE_S",
     "HISTORY_LIMIT_DEFAULT",
     "HISTORY_LIMIT_MAX",
     "PLANES",
@@ -40,6 +44,8 @@ __all__ = [
     "CloseReport",
     "ConfigError",
     "Durability",
+    "Json",
+    "MissingDeletion",
     "Mode",
     "ReadError",
     "ReadResult",
@@ -55,6 +61,7 @@ __all__ = [
     "agent_folder",
     "apply_patch",
     "compact",
+    "normalise_cwd",
     "open_runtime",
     "overlay",
     "parse_strict",

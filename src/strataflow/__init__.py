@@ -1,8 +1,74 @@
 """strataflow: transactional JSON memory for AI agents.
 
 This module is the door of the package. Whatever a user may rely on is named in ``__all__``; everything else may move.
+The names are loaded when one of them is first used, so that asking for the version costs nothing.
 """
+
+import typing
 
 __version__ = "0.1.0"
 
-__all__ = ["__version__"]
+__all__ = [
+    "CallError",
+    "CheckpointReport",
+    "CloseReport",
+    "ConfigError",
+    "Durability",
+    "Json",
+    "MissingDeletion",
+    "Mode",
+    "ReadError",
+    "ReadResult",
+    "Receipt",
+    "RequestError",
+    "Runtime",
+    "RuntimeEvent",
+    "RuntimeFailed",
+    "Session",
+    "Settings",
+    "StoreError",
+    "StrataflowError",
+    "__version__",
+    "apply_patch",
+    "open_runtime",
+    "overlay",
+]
+
+if typing.TYPE_CHECKING:
+    from .runtime import (
+        CallError,
+        CheckpointReport,
+        CloseReport,
+        ConfigError,
+        Durability,
+        Json,
+        MissingDeletion,
+        Mode,
+        ReadError,
+        ReadResult,
+        Receipt,
+        RequestError,
+        Runtime,
+        RuntimeEvent,
+        RuntimeFailed,
+        Session,
+        Settings,
+        StoreError,
+        StrataflowError,
+        apply_patch,
+        open_runtime,
+        overlay,
+    )
+
+
+def __getattr__(name: str) -> object:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from . import runtime
+
+    value = globals()[name] = getattr(runtime, name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,1 @@
+"""What people and other programs touch: commands and the tool protocol. They parse, call the runtime's door, print."""

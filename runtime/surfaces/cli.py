@@ -1,0 +1,53 @@
+"""The command line: one parser, one module per command, one place where errors become exit codes."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from .. import StrataflowError
+from . import tools_command
+from .exits import ExitCode, UsageError, exit_code, say_error
+
+_INTERRUPTED = 130
+COMMANDS = (tools_command,)
+
+
+def main(arguments: Sequence[str] | None = None, version: str = "") -> int:
+    """Run a command and return its exit code: 0 done, 1 refused, 2 usage, 3 the store is unusable.
+
+    Args:
+      arguments: the command line without the program's name; default: that of the process.
+      version: what ``--version`` tells.
+    """
+    parser = _parser(version)
+    given = parser.parse_args(arguments)
+    who = f"strataflow {given.command}"
+    try:
+        return int(given.run(given))
+    except StrataflowError as error:
+        say_error(who, error)
+        return exit_code(error)
+    except UsageError as error:
+        print(f"{who}: {error}", file=sys.stderr)
+        return ExitCode.USAGE
+    except BrokenPipeError:
+        # Whoever read our output has seen enough.
+        return ExitCode.REFUSED
+    except KeyboardInterrupt:
+        print(f"{who}: interrupted", file=sys.stderr)
+        return _INTERRUPTED
+
+
+def _parser(version: str) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="strataflow",
+        description="Transactional JSON memory for AI agents: three scopes, atomic patches, history.",
+        epilog="exit codes: 0 done, 1 refused, 2 wrong usage, 3 the store cannot be used",
+    )
+    parser.add_argument("--version", action="version", version=f"strataflow {version}")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    for command in COMMANDS:
+        command.add_parser(commands)
+    return parser
