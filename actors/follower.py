@@ -112,7 +112,6 @@ class Follower:
             return address
 
         address = await self._world.threads.work(find)
-        everything = wanted_scopes(address)
         # Pi may be half-way through writing what is read here, unless it is kept out meanwhile.
         async with kept_out:
             wanted = self._missing(address)
@@ -120,12 +119,11 @@ class Follower:
                 await self.refresh()
                 loaded = await self._load(wanted, self._state.head)
                 async with self.root:
-                    is_installed = self._state.install(loaded)
-                if is_installed and (len(wanted) == len(everything) or not self._is_undecided(address)):
-                    break
-                wanted = everything if is_installed else wanted
-        self._state.accept(address)
-        return address
+                    if self._state.install(loaded):
+                        wanted = self._lacking(address, wanted)
+                        if not wanted:
+                            self._state.accept(address)
+                            return address
 
     def _missing(self, address: SessionAddress) -> Sequence[Wanted]:
         """What must be read to open a session: what is not known yet, or not as this process may use it."""
@@ -136,6 +134,13 @@ class Follower:
             if item.scope not in state.images or item.scope in state.fences or item.scope in state.errors
         ]
         return wanted_scopes(address) if self._is_undecided(address) else missing
+
+    def _lacking(self, address: SessionAddress, loaded: Sequence[Wanted]) -> Sequence[Wanted]:
+        """What must be read once more: all, to judge the lineage, or what another session's closing has dropped."""
+        state, everything = self._state, wanted_scopes(address)
+        if len(loaded) < len(everything) and self._is_undecided(address):
+            return everything
+        return [item for item in everything if item.scope not in state.images and item.scope not in state.errors]
 
     def _is_undecided(self, address: SessionAddress) -> bool:
         """Whether the session's lineage is one of its files that was not judged beside its shared scopes yet."""

@@ -56,6 +56,7 @@ class SessionCell:
       address: where the session lies; None in off, which looks at no storage.
       mode: the selected mode.
       problem: why memory can not be written although the mode wants it; the session is blocked.
+      is_closed: nobody may use it any more (written by the runtime, which closes it).
     """
 
     cwd: str
@@ -63,6 +64,7 @@ class SessionCell:
     mode: Mode = "off"
     address: SessionAddress | None = None
     problem: StoreError | None = None
+    is_closed: bool = False
 
     def writable(self) -> SessionAddress:
         """The address, if patches are allowed (T9 rows 1 and 2).

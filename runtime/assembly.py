@@ -168,13 +168,15 @@ class Runtime:
 
     async def close_session(self, cell: SessionCell) -> None:
         """Close one session (``Session.aclose``)."""
-        found = self._cells.pop((cell.cwd, cell.session_id), None)
-        if found is None:
-            await trio.lowlevel.checkpoint()
-            return
-        await self._supervisor.stop_child(_name(cell))
-        if cell.address is not None and not self._is_closing:
-            await self._store.ask(CloseScopes(cell.address))
+        # At once and for all handles; whoever opens the session again meanwhile waits for the end of this.
+        cell.is_closed = True
+        async with self._opening:
+            found = self._cells.pop((cell.cwd, cell.session_id), None)
+            if found is None:
+                return
+            await self._supervisor.stop_child(_name(cell))
+            if cell.address is not None and not self._is_closing:
+                await self._store.ask(CloseScopes(cell.address))
 
     async def aclose(self, deadline_s: float = CLOSE_DEADLINE_S) -> CloseReport:
         """Close: accept nothing more, finish what is accepted, write it to the canonical files, leave the store.

@@ -86,7 +86,7 @@ class Session:
         return await self._patch({name: patch for name, patch in given.items() if patch is not None}, _always)
 
     async def _patch(self, arguments: Any, admit: Callable[[], None]) -> Receipt:
-        self._lifetime.check()
+        self._check()
         address = self._cell.writable()
         patches = check_patch_arguments(arguments)
         return await self._store.ask(Commit(_patch(address, patches, admit)))
@@ -103,7 +103,7 @@ class Session:
         return await self._accept_response(text, _always)
 
     async def _accept_response(self, text: str, admit: Callable[[], None]) -> Receipt:
-        self._lifetime.check()
+        self._check()
         if type(text) is not str or not _is_text(text):
             raise CallError("E_JSON", f"the answer must be a plain string, not {shown(text)}", pointer="/text")
         return await self._actor.ask(AcceptResponse(text, admit))
@@ -120,7 +120,7 @@ class Session:
         return await self._set_mode(mode, _always)
 
     async def _set_mode(self, mode: Mode, admit: Callable[[], None]) -> Mode:
-        self._lifetime.check()
+        self._check()
         if mode not in MODES:
             raise CallError("E_SHAPE", f"mode {shown(mode)} is not one of {', '.join(MODES)}")
         return await self._actor.ask(SelectMode(mode, admit))
@@ -164,11 +164,17 @@ class Session:
         return compact(read_shared(self._state.view(self._cell.writable()), arguments).to_json())
 
     async def _before_reading(self, fresh: bool) -> None:
-        self._lifetime.check()
+        self._check()
         if fresh:
             await self._store.ask(Refresh())
         else:
             await trio.lowlevel.checkpoint()
+
+    def _check(self) -> None:
+        self._lifetime.check()
+        cell = self._cell
+        if cell.is_closed:
+            raise StoreError("E_CLOSED", f"session {shown(cell.session_id)} of {cell.cwd} is closed; open it again")
 
     # -- as a model calls ---------------------------------------------------------------------------------------
 
@@ -278,8 +284,3 @@ def _only_member(arguments: Any, name: str) -> Any:
 def _no_members(arguments: Any) -> None:
     if type(arguments) is not dict or arguments:
         raise CallError("E_SHAPE", "this call takes no arguments: give {}")
-
-
-def closed(what: str) -> StoreError:
-    """The error of a handle that was closed."""
-    return StoreError("E_CLOSED", f"{what} is closed; open it again")

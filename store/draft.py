@@ -135,7 +135,13 @@ class Draft:
                 raise type(error)(error.code, error.message, **error.data) from error
             if scope in self.store.stale:
                 raise StoreError("E_BUSY", f"{scope or 'global'}: its files were replaced by others; ask again")
-            found.append(self.images.get(scope) or self.store.image(scope))
+            image = self.images.get(scope) or self.store.images.get(scope)
+            if image is None:
+                # Closed while the call waited. A scope that is not known must never be taken for an empty one.
+                raise StoreError(
+                    "E_CLOSED", f"session {address.session_id!r} of {address.cwd} is closed; open it again"
+                )
+            found.append(image)
         return (found[0], found[1], found[2])
 
     def _writable(self, address: SessionAddress) -> tuple[ScopeImage, ScopeImage, ScopeImage]:
