@@ -11,8 +11,8 @@ import pytest
 
 from kit.hand_stores import CWD, SESSION
 from strataflow.runtime import Mode, Runtime, Session, StrataflowError, open_runtime
-from strataflow.runtime.opening import open_runtime_in
 from strataflow.runtime.joining import Seams
+from strataflow.runtime.opening import open_runtime_in
 from strataflow.runtime.threads import open_threads
 from strataflow.runtime.world import RandomIds, SystemClock, pause
 from strataflow.store import Disk, Durability, FlockLocks, Ground, Journal, Layout, RealDisk, RealProcessTable
@@ -56,6 +56,17 @@ async def opened_in(
         seams = Seams(ground, threads, SystemClock(), RandomIds(), journal)
         async with open_runtime_in(seams, "process", history_limit, share_with_pi) as runtime:
             yield runtime
+
+
+@contextmanager
+def turn_held(root: Path) -> Iterator[None]:
+    """Hold the turn of a store as another process would: whoever wants to write waits meanwhile."""
+    lock = FlockLocks().open(str(root / ".strataflow/turn.lock"))
+    assert lock.try_acquire()
+    try:
+        yield
+    finally:
+        lock.close()
 
 
 async def value(session: Session, path: str) -> Any:
