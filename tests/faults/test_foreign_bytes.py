@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from kit.simulated_stores import LOOKS, Notes, SimulatedStore, every_stop
+from kit.simulated_stores import Notes, SimulatedStore, every_stop
 from strataflow.runtime.simulation.seams import SimulatedMachine
 
 CWD = "--project--"
@@ -78,7 +78,7 @@ def story(machine: SimulatedMachine, notes: Notes) -> None:
 
 
 def check(machine: SimulatedMachine, notes: Notes, writer: str) -> None:
-    known = {what: number for what, number in notes}
+    known = dict(notes)
     store = SimulatedStore.open(machine, writer)
     if "foreign" in known:
         working = store.read("cwd.working")

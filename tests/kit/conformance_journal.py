@@ -58,7 +58,7 @@ def finished(through: int, **bases: int) -> CheckpointList:
     """A list without moves that says up to which row each scope's files go."""
     names = {"cwd": CWD, "session": SESSION, "global_": ""}
     after = {names[name]: Base({"f": f"sha256:{name}"}, done, 0) for name, done in bases.items()}
-    return CheckpointList(through, {scope: NEVER_IN_FILES for scope in after}, after, ())
+    return CheckpointList(through, dict.fromkeys(after, NEVER_IN_FILES), after, ())
 
 
 class JournalConformance:

@@ -1,0 +1,127 @@
+"""When the canonical files are written, and what happens while they can not be (Ours-1, Ours-17)."""
+
+from __future__ import annotations
+
+import errno
+import itertools
+
+import pytest
+import trio
+from trio.testing import MockClock, wait_all_tasks_blocked
+
+from kit.holds import holds
+from kit.simulated_runtimes import LoneStore, fail_once, lone_store
+from strataflow.actors import Checkpoint
+from strataflow.actors.limits import CHECKPOINT_IDLE_S, CHECKPOINT_LATEST_S, CHECKPOINT_RETRY_S_MAX
+from strataflow.store import StoreError
+
+
+def written(store: LoneStore) -> bytes:
+    """The tail of the global scope as the canonical files hold it."""
+    return store.machine.disk.contents().get(f"{store.machine.root}/patches.jsonl", b"")
+
+
+async def test_files_are_written_two_seconds_after_the_last_work(autojump_clock: MockClock) -> None:
+    async with lone_store() as store:
+        for number in range(5):
+            await store.patch(number)
+            await trio.sleep(CHECKPOINT_IDLE_S - 0.1)
+            assert written(store) == b""
+        await trio.sleep(0.2)
+        assert b'"n4":4' in written(store)
+        await trio.sleep(60)
+        assert not store.state.pending
+
+
+async def test_files_are_written_after_thirty_seconds_of_work_without_a_pause(autojump_clock: MockClock) -> None:
+    async with lone_store() as store:
+        started, number = trio.current_time(), 0
+        while written(store) == b"":
+            number += 1
+            await store.patch(number)
+            await trio.sleep(1)
+        assert trio.current_time() - started == pytest.approx(CHECKPOINT_LATEST_S, abs=1.1)
+
+
+async def test_files_are_written_after_four_mebibytes_of_rows(autojump_clock: MockClock) -> None:
+    async with lone_store() as store:
+        started = trio.current_time()
+        for number in range(6):
+            message = store.commit(number)
+            big = {"global": {"working": {f"n{number}": number, f"big{number}": "x" * (1 << 20)}}}
+            await store.ref.ask(type(message)(lambda draft, big=big: draft.stage_patch(store.address(), big)))
+        await trio.sleep(0.01)
+        assert trio.current_time() - started < 0.1
+        assert written(store) != b""
+
+
+@holds("Ours-17")
+async def test_a_checkpoint_that_fails_is_reported_and_tried_again_ever_later(autojump_clock: MockClock) -> None:
+    async with lone_store() as store:
+        moments: list[float] = []
+
+        def before(name: str, path: str) -> None:
+            if name == "write_new" and "/staged/" in path:
+                moments.append(trio.current_time())
+                raise OSError(errno.ENOSPC, "injected")
+
+        store.machine.disk.before_operation = before
+        await store.patch(1)
+        await trio.sleep(600)
+        pauses = [later - earlier for earlier, later in itertools.pairwise(moments)]
+        assert pauses[:4] == pytest.approx([2, 4, 8, 16])
+        assert max(pauses) == pytest.approx(CHECKPOINT_RETRY_S_MAX)
+        assert set(store.events) == {"checkpoint-failed"}
+        await store.patch(2)  # nothing is lost and commits go on
+        store.machine.disk.before_operation = None
+        await trio.sleep(CHECKPOINT_RETRY_S_MAX + 1)
+        assert b'"n2":2' in written(store)
+        await trio.sleep(300)
+        assert len(moments) == len(pauses) + 1
+
+
+@holds("Ours-17")
+async def test_beyond_the_bound_commits_are_refused_until_a_checkpoint_succeeds(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("strataflow.actors.checkpointer.JOURNAL_BYTES_MAX", 10)
+    async with lone_store() as store:
+        store.machine.disk.before_operation = fail_once("write_new", "-0", errno.ENOSPC)
+        await store.patch(1)
+        with pytest.raises(StoreError):
+            await store.ref.ask(Checkpoint())
+        with pytest.raises(StoreError) as caught:
+            await store.patch(2)
+        assert caught.value.code == "E_DISK"
+        assert store.numbers() == {1}
+        assert not (await store.patch(1)).changed  # what changes nothing is answered
+        await store.ref.ask(Checkpoint())
+        await store.patch(2)
+        assert store.numbers() == {1, 2}
+
+
+async def test_commits_go_on_while_a_checkpoint_is_under_way(autojump_clock: MockClock) -> None:
+    async with lone_store() as store, trio.open_nursery() as nursery:
+        await store.patch(1)
+        release = store.threads.hold("work", after=True)
+        nursery.start_soon(store.ref.ask, Checkpoint())
+        await wait_all_tasks_blocked()
+        for number in range(2, 6):
+            await store.patch(number)
+        release.set()
+        await wait_all_tasks_blocked()
+        assert [row.content.position for row in store.state.pending] != []
+        await trio.sleep(CHECKPOINT_IDLE_S + 1)
+        assert b'"n5":5' in written(store)
+
+
+async def test_a_checkpoint_whose_asker_left_still_frees_its_lock(autojump_clock: MockClock) -> None:
+    async with lone_store() as store:
+        await store.patch(1)
+        release = store.threads.hold("work")
+        with trio.move_on_after(1):
+            await store.ref.ask(Checkpoint())
+        store.life.cancel()
+        release.set()
+        await store.ended.wait()
+        assert not store.world.checkpoint_lock.is_held
