@@ -32,10 +32,13 @@ from .checkpoint import NOTHING, CheckpointReport, Root, checkpoint, finish_prep
 from .codec import compact, parse_strict, pretty
 from .disk import RealDisk, resolve_root
 from .disk_paths import check_path, disk_refusal, wrong_kind
+from .doctor import diagnose
 from .documents import MODES, Mode, RunRecord
 from .draft import Draft
+from .findings import Diagnosis, Finding
 from .foreign import Stamp, write_aside
 from .journal import SqliteJournal
+from .journal_reader import JournalReader
 from .journal_types import (
     Appended,
     Base,
@@ -73,10 +76,14 @@ from .ports import (
     ProcessIdentity,
     ProcessTable,
 )
+from .reader import LogEntry, StoreLook, StoreReader
+from .rebuild import RebuildReport, rebuild
 from .receipts import Receipt
 from .rows import Durability, NewRow, Row, RowKind, ScopePart
 from .settings import Settings, settings_from
 from .shared_pi import SharedPiLock, prepare_shared
+from .status import Status, status_of
+from .unlock import UnlockReport, unlock
 
 __all__ = [
     "CHECKPOINT_LOCK",
@@ -95,15 +102,18 @@ __all__ = [
     "CheckpointList",
     "CheckpointReport",
     "ConfigError",
+    "Diagnosis",
     "Disk",
     "Draft",
     "Durability",
     "Fence",
     "FileKind",
     "FileStat",
+    "Finding",
     "FlockLocks",
     "Ground",
     "Journal",
+    "JournalReader",
     "JournalView",
     "Json",
     "KernelLock",
@@ -113,6 +123,7 @@ __all__ = [
     "Loaded",
     "LockAttempt",
     "Locks",
+    "LogEntry",
     "Member",
     "Members",
     "MemoryStore",
@@ -127,6 +138,7 @@ __all__ = [
     "ReadResult",
     "RealDisk",
     "RealProcessTable",
+    "RebuildReport",
     "Receipt",
     "RequestError",
     "Root",
@@ -142,8 +154,12 @@ __all__ = [
     "SharedPiLock",
     "SqliteJournal",
     "Stamp",
+    "Status",
     "StoreError",
+    "StoreLook",
+    "StoreReader",
     "StrataflowError",
+    "UnlockReport",
     "View",
     "WaitForPi",
     "Wanted",
@@ -156,6 +172,7 @@ __all__ = [
     "compact",
     "cwd_key",
     "detach",
+    "diagnose",
     "disk_refusal",
     "ensure_pi_lock",
     "find_session",
@@ -175,10 +192,13 @@ __all__ = [
     "pretty",
     "read",
     "read_shared",
+    "rebuild",
     "resolve_root",
     "session_key",
     "settings_from",
     "shown",
+    "status_of",
+    "unlock",
     "wanted_scopes",
     "write_aside",
     "wrong_kind",
