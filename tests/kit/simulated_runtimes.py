@@ -71,34 +71,38 @@ def fail_once(operation: str, name: str, code: int = errno.EIO) -> Any:
 
 @attrs.define(eq=False)
 class GatedThreads:
-    """Threads whose calls can be held up: ``hold("commit")`` before the call, ``hold("commit", after=True)`` after it.
+    """Threads whose calls can be held up: ``hold("commit")`` before the call, ``hold("commit", after=True)`` after it,
+    ``hold("work", skip=1)`` from the second call on.
 
     Held calls can not be cancelled, as a thread can not. ``calls`` counts the calls that have begun.
     """
 
     inner: SimulatedThreads = attrs.field(factory=SimulatedThreads)
     calls: dict[str, int] = attrs.field(factory=lambda: {"commit": 0, "work": 0, "wait_lock": 0})
-    _gates: dict[tuple[str, bool], trio.Event] = attrs.field(factory=dict)
+    _gates: dict[tuple[str, bool], tuple[trio.Event, int]] = attrs.field(factory=dict)
 
     def over(self, seams: Seams) -> GatedThreads:
         assert isinstance(seams.threads, SimulatedThreads)
         self.inner = seams.threads
         return self
 
-    def hold(self, name: str, *, after: bool = False) -> trio.Event:
+    def hold(self, name: str, *, after: bool = False, skip: int = 0) -> trio.Event:
         """Hold up calls of this kind until the event is set."""
-        gate = self._gates[name, after] = trio.Event()
+        gate = trio.Event()
+        self._gates[name, after] = (gate, self.calls[name] + skip)
         return gate
+
+    async def _pass(self, name: str, after: bool) -> None:
+        gate, from_call = self._gates.get((name, after), (None, 0))
+        if gate is not None and self.calls[name] > from_call:
+            with trio.CancelScope(shield=True):
+                await gate.wait()
 
     async def _gated(self, name: str, call: Callable[[], T], run: Callable[[Callable[[], T]], Awaitable[T]]) -> T:
         self.calls[name] += 1
-        with trio.CancelScope(shield=True):
-            if (name, False) in self._gates:
-                await self._gates[name, False].wait()
+        await self._pass(name, False)
         value = await run(call)
-        with trio.CancelScope(shield=True):
-            if (name, True) in self._gates:
-                await self._gates[name, True].wait()
+        await self._pass(name, True)
         return value
 
     async def commit(self, call: Callable[[], T]) -> T:
