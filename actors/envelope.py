@@ -36,6 +36,8 @@ from ..store import StrataflowError
 class State(enum.Enum):
     """Where an envelope is; see the drawing."""
 
+    __hash__ = object.__hash__  # that of Enum is written in Python, and each step looks states up
+
     WAITING = "waiting"
     QUEUED = "queued"
     RECEIVED = "received"

@@ -98,6 +98,8 @@ class Checkpoint(Request[CheckpointReport]):
 class Phase(enum.Enum):
     """Where a round is; see the drawing."""
 
+    __hash__ = object.__hash__  # that of Enum is written in Python, and each step looks states up
+
     IDLE = "idle"
     TURN = "turn"
     STAGED = "staged"

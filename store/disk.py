@@ -31,9 +31,8 @@ if sys.platform != "win32":  # importable there too, so that opening a store can
     import fcntl
 
 _unless_missing = contextlib.suppress(FileNotFoundError)  # D4
-_SAFE = 0
-for _name in ("O_NOFOLLOW", "O_CLOEXEC", "O_NONBLOCK", "O_NOCTTY"):  # D1, D3; regular files ignore the last two
-    _SAFE |= getattr(os, _name, 0)
+# D1, D3; regular files ignore the last two.
+_SAFE = sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_CLOEXEC", "O_NONBLOCK", "O_NOCTTY"))
 
 
 def resolve_root(path: str) -> str:
@@ -181,9 +180,16 @@ class RealDisk:
         if not folders_exist(self.root, "stat", path):
             return None
         with translated("stat", path), _unless_missing:
+            at = os.lstat(path)
+            kind, mode = kind_of(at.st_mode), stat.S_IMODE(at.st_mode)
+            return FileStat(kind, at.st_size, mode, at.st_dev, at.st_ino, at.st_mtime_ns, at.st_uid)
+        return None
+
+    def identity(self, path: str) -> tuple[int, int] | None:
+        # No look at the folders (D1): whatever way leads to the same inode, it is the same file.
+        with translated("stat", path), _unless_missing:
             found = os.lstat(path)
-            kind, mode = kind_of(found.st_mode), stat.S_IMODE(found.st_mode)
-            return FileStat(kind, found.st_size, mode, found.st_dev, found.st_ino, found.st_mtime_ns, found.st_uid)
+            return found.st_dev, found.st_ino
         return None
 
     def list(self, path: str) -> list[str] | None:
@@ -212,8 +218,7 @@ class RealDisk:
                 with opened(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode=mode) as descriptor:
                     created = os.fstat(descriptor)
                     if stat.S_IMODE(created.st_mode) != mode:
-                        # The umask took bits away that a replaced file had (Ours-14). The file is ours, so a refusal
-                        # means that this file system keeps no modes.
+                        # The umask took bits that a replaced file had (Ours-14). Refused: no modes are kept here.
                         with contextlib.suppress(PermissionError):
                             os.fchmod(descriptor, mode)
                     _write_all(descriptor, data)
@@ -226,8 +231,7 @@ class RealDisk:
 
     def append(self, path: str, data: bytes) -> None:
         folders_exist(self.root, "append", path)
-        # After a failure a part of the data may stay. It is not cut off here: with two appenders that could take the
-        # other one's record, while a torn tail is something that each reader of such files must bear anyway.
+        # After a failure a part may stay: cutting it off could take another appender's record; readers bear torn tails.
         with translated("append", path), opened(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT) as descriptor:
             _write_all(descriptor, data)
 
@@ -247,13 +251,13 @@ class RealDisk:
                     raise
 
     def rename(self, source: str, target: str) -> None:
-        self._require_file("rename", source)
+        self._is_file("rename", source, required=True)
         self._is_file("rename", target)  # rename would replace a symlink without a word
         with translated("rename", target):
             os.rename(source, target)
 
     def link(self, source: str, target: str) -> bool:
-        self._require_file("link", source)
+        self._is_file("link", source, required=True)
         folders_exist(self.root, "link", target)
         with translated("link", target), contextlib.suppress(FileExistsError):
             os.link(source, target, follow_symlinks=False)
@@ -284,16 +288,12 @@ class RealDisk:
             device = f"{os.major(number)}:{os.minor(number)}"
         return mount_type(read_system_text("/proc/self/mountinfo"), path, device)
 
-    def _is_file(self, operation: str, path: str) -> bool:
+    def _is_file(self, operation: str, path: str, required: bool = False) -> bool:
         """Whether a regular file has this name; anything else there is refused."""
-        if not folders_exist(self.root, operation, path):
-            return False
         with translated(operation, path):
-            found = _kind_at(path)
+            found = _kind_at(path) if folders_exist(self.root, operation, path) else None
         if found is not None and found != "file":
             raise wrong_kind(path, found, "file")
-        return found is not None
-
-    def _require_file(self, operation: str, path: str) -> None:
-        if not self._is_file(operation, path):
+        if required and found is None:
             raise refused(operation, path, errno.ENOENT)
+        return found is not None

@@ -32,7 +32,7 @@ from .algebra import (
 from .documents import STEP_MAX, Mode, RunRecord
 from .image import ScopeImage, fresh_lineage, session_lineage
 from .layout import SessionAddress
-from .memory_store import MemoryStore, revision_text
+from .memory_store import ABSENT, MemoryStore, revision_text
 from .receipts import Receipt
 from .rows import Durability, NewRow, RowKind, ScopePart
 
@@ -138,9 +138,7 @@ class Draft:
             image = self.images.get(scope) or self.store.images.get(scope)
             if image is None:
                 # Closed while the call waited. A scope that is not known must never be taken for an empty one.
-                raise StoreError(
-                    "E_CLOSED", f"session {address.session_id!r} of {address.cwd} is closed; open it again"
-                )
+                raise StoreError("E_CLOSED", f"{scope or 'global'}: the session was closed meanwhile; open it again")
             found.append(image)
         return (found[0], found[1], found[2])
 
@@ -174,7 +172,7 @@ class Draft:
             lineage = fresh_lineage(f"patch:{self.new_id()}", self.position)
         boundary = Boundary(self.new_id(), self._head_id(trio, lineage), self.position + 1)
         self.position += 1
-        run = attrs.evolve(run, step=run.step + 1)
+        run = RunRecord(run.mode, run.step + 1, run.bootstrap, run.specification)
         trio = self._add(
             "transition",
             address,
@@ -264,8 +262,8 @@ class Draft:
         moved = []
         for (name, scope), image in zip(address.scopes(), trio, strict=True):
             if name in states or (name == "session" and (row.run or row.lineage)):
-                image = attrs.evolve(
-                    image,
+                image = ScopeImage(
+                    scope=scope,
                     cwd=None if name == "global" else address.cwd,
                     session_id=address.session_id if name == "session" else None,
                     state=states.get(name, image.state),
@@ -283,8 +281,7 @@ class Draft:
 
 
 def _states(trio: tuple[ScopeImage, ScopeImage, ScopeImage]) -> dict[ScopeName, ScopeState]:
-    absent = Boundary("absent", None, 0)
-    return {name: image.state or empty_scope(absent) for name, image in zip(SCOPES, trio, strict=True)}
+    return {name: image.state or ABSENT for name, image in zip(SCOPES, trio, strict=True)}
 
 
 def _step(trio: tuple[ScopeImage, ScopeImage, ScopeImage]) -> int:

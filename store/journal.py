@@ -190,8 +190,7 @@ class SqliteJournal:
         return self._look() == self._ground
 
     def _look(self) -> tuple[tuple[int, int] | None, ...]:
-        found = [self._disk.stat(path) for path in self._watched]
-        return tuple((stat.device, stat.inode) if stat else None for stat in found)
+        return tuple([self._disk.identity(path) for path in self._watched])
 
     def close(self) -> None:
         """See ``Journal.close``."""

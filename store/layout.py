@@ -9,11 +9,10 @@ from __future__ import annotations
 import functools
 import posixpath
 import re
-from collections.abc import Iterator
 
 import attrs
 
-from .algebra import SCOPES, ScopeName, StoreError, shown
+from .algebra import ScopeName, StoreError, shown
 
 PI_LOCK = ".state-flow-publication.lock"
 PRIVATE_FOLDER = ".strataflow"
@@ -132,9 +131,10 @@ class SessionAddress:
         shared = cwd_key(self.cwd)
         return shared if name == "cwd" else f"{shared}/{self.key}"
 
-    def scopes(self) -> Iterator[tuple[ScopeName, str]]:
+    def scopes(self) -> tuple[tuple[ScopeName, str], ...]:
         """The three scopes in their fixed order, each with its folder."""
-        return ((name, self.scope(name)) for name in SCOPES)
+        shared = cwd_key(self.cwd)
+        return (("global", ""), ("cwd", shared), ("session", f"{shared}/{self.key}"))
 
 
 def scope_kind(scope: str) -> ScopeName:

@@ -35,7 +35,7 @@ from .loading import Loaded, Wanted
 from .rows import NewRow, Row
 
 # A scope that does not exist reads as empty; its boundary is older than every real one.
-_ABSENT = empty_scope(Boundary("absent", None, 0))
+ABSENT = empty_scope(Boundary("absent", None, 0))
 
 
 @attrs.frozen
@@ -217,7 +217,7 @@ class MemoryStore:
     def boundaries(self, address: SessionAddress) -> tuple[Boundary, ...]:
         """The visible history of a session, oldest first."""
         states = [image.state for image in self.trio(address) if image.state is not None]
-        return self.lineage(address).boundaries(states or [_ABSENT], self.history_limit)
+        return self.lineage(address).boundaries(states or [ABSENT], self.history_limit)
 
     def view(self, address: SessionAddress) -> View:
         """What the session reads, now. Cheap: history is computed only if a path asks for the past."""
@@ -227,7 +227,7 @@ class MemoryStore:
             if scope in self.errors:
                 unreadable[name] = self.errors[scope]
             if image.state is not None or scope not in self.errors:
-                scopes[name] = image.state or _ABSENT
+                scopes[name] = image.state or ABSENT
         self.lineage(address)
         return View(scopes, lambda: self.boundaries(address), self.history_limit, unreadable)
 
@@ -246,5 +246,5 @@ def _changed(address: SessionAddress, seq: int) -> StoreError:
 
 def revision_text(images: Iterable[ScopeImage]) -> str:
     """The vector of three scopes' revisions."""
-    numbers = (image.state.revision if image.state else 0 for image in images)
-    return "".join(f"{letter}{number}" for letter, number in zip("gcs", numbers, strict=True))
+    shared, cwd, session = [image.state.revision if image.state else 0 for image in images]
+    return f"g{shared}c{cwd}s{session}"

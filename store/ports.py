@@ -40,6 +40,9 @@ class Disk(Protocol):
     def stat(self, path: str) -> FileStat | None:
         """``lstat`` of the path, or None if nothing has this name."""
 
+    def identity(self, path: str) -> tuple[int, int] | None:
+        """Device and inode of the path, or None if nothing has this name. Quick: asked after each commit (J9)."""
+
     def list(self, path: str) -> list[str] | None:
         """The names in a folder, sorted, or None if nothing has this name."""
 

@@ -113,6 +113,10 @@ class SimulatedDisk:
             size, mode = len(inode.content), inode.mode
             return FileStat(inode.kind, size, mode, self.device, inode.number, inode.mtime_ns, self.owner_uid)
 
+    def identity(self, path: str) -> tuple[int, int] | None:
+        found = self.stat(path)
+        return (found.device, found.inode) if found else None
+
     def list(self, path: str) -> list[str] | None:
         with self._operation("list", path):
             inode = self._folder(path, 0o400)

@@ -86,25 +86,26 @@ class ScopeState:
 
     def follow(self, boundary: Boundary, patch: Json, value: Json, floor: int) -> ScopeState:
         """This scope after one transition whose writer left everything from ``floor`` on visible. (H1, H4)"""
-        state = attrs.evolve(
-            self,
-            value=value,
-            revision=self.revision + 1,
-            tail=(*self.tail, TailRecord(boundary, patch)),
-            is_pruned=True,
-            floor=max(self.floor, floor),
-        )
-        return state.fold(state.floor)
+        # Written out: attrs.evolve, here and for the fold, would be a good part of a small commit.
+        floor = max(self.floor, floor)
+        base, base_boundary, tail = self._folded(floor, (*self.tail, TailRecord(boundary, patch)))
+        return ScopeState(value, self.revision + 1, base, base_boundary, tail, self.evidence, True, floor)
 
     def fold(self, position: int) -> ScopeState:
         """Move the base forward over every record not newer than ``position``. Values and revision stay."""
-        count = sum(record.boundary.position <= position for record in self.tail)
-        if not count:
+        base, base_boundary, tail = self._folded(position, self.tail)
+        if len(tail) == len(self.tail):
             return self
-        base = self.base
-        for record in self.tail[:count]:
-            base = replay(base, record.patch)
-        return attrs.evolve(self, base=base, base_boundary=self.tail[count - 1].boundary, tail=self.tail[count:])
+        return attrs.evolve(self, base=base, base_boundary=base_boundary, tail=tail)
+
+    def _folded(self, position: int, tail: tuple[TailRecord, ...]) -> tuple[Json, Boundary, tuple[TailRecord, ...]]:
+        count, base, base_boundary = 0, self.base, self.base_boundary
+        for record in tail:
+            if record.boundary.position > position:
+                break
+            base, base_boundary = replay(base, record.patch), record.boundary
+            count += 1
+        return base, base_boundary, tail[count:]
 
     def value_at(self, position: int) -> Json:
         """The value as it was at ``position`` (at or after the base)."""
