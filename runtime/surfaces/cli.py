@@ -7,11 +7,29 @@ import sys
 from collections.abc import Sequence
 
 from .. import StrataflowError
-from . import tools_command
+from . import (
+    checkpoint_command,
+    doctor_command,
+    log_command,
+    patch_command,
+    read_command,
+    status_command,
+    tools_command,
+    unlock_command,
+)
 from .exits import ExitCode, UsageError, exit_code, say_error
 
 _INTERRUPTED = 130
-COMMANDS = (tools_command,)
+COMMANDS = (
+    tools_command,
+    read_command,
+    patch_command,
+    log_command,
+    status_command,
+    doctor_command,
+    checkpoint_command,
+    unlock_command,
+)
 
 
 def main(arguments: Sequence[str] | None = None, version: str = "") -> int:

@@ -64,20 +64,47 @@ class _Fault:
 def parse_request(line: bytes) -> ToolRequest | Refusal:
     """Read one line, given without its end."""
     try:
-        text = line.decode()
-    except UnicodeDecodeError as error:
-        return _no_request(f"the line is not UTF-8 at byte {error.start}")
+        value, may_be_faulty = _parsed(line)
+    except CallError as error:
+        return _no_request(error.message)
+    return _request(value, may_be_faulty)
+
+
+def parse_arguments(document: bytes) -> Any:
+    """A whole document that holds the arguments of one call.
+
+    Raises:
+      CallError: E_JSON: it is not JSON, or breaks the value contract at the place given in ``data["pointer"]``.
+    """
+    value, may_be_faulty = _parsed(document)
+    for pointer, found in _faults(value, "") if may_be_faulty else ():
+        raise _fault_error(pointer, found)
+    return value
+
+
+def _parsed(text: bytes) -> tuple[Any, bool]:
+    """The value, with marks where it breaks the contract, and whether it may break it.
+
+    Raises:
+      CallError: E_JSON: the text does not have the form of JSON.
+    """
     try:
         value = parse_strict(text)
-        may_be_faulty = "\\ud" in text or "\\uD" in text or text.count("[") + text.count("{") > DEPTH_MAX
     except CallError as error:
-        if error.data["reason"] == "syntax":
-            return _no_request(error.message)
-        try:
-            value, may_be_faulty = _MARKING.decode(_without_depths(text)), True
-        except json.JSONDecodeError as fault:
-            return _no_request(f"not JSON: {fault.msg} at column {fault.colno}")
-    return _request(value, may_be_faulty)
+        if error.data["reason"] in ("syntax", "utf8"):
+            raise
+    else:
+        return value, b"\\ud" in text or b"\\uD" in text or text.count(b"[") + text.count(b"{") > DEPTH_MAX
+    try:
+        return _MARKING.decode(_without_depths(text.decode())), True
+    except json.JSONDecodeError as fault:
+        message = f"not JSON: {fault.msg} at line {fault.lineno} column {fault.colno}"
+        raise CallError("E_JSON", message, reason="syntax") from None
+
+
+def _fault_error(pointer: str, fault: _Fault) -> CallError:
+    message = f"the value at {shown(pointer or '/')} cannot be used: {fault.text}"
+    return CallError("E_JSON", message, pointer=pointer, reason=fault.reason)
 
 
 def _request(value: Any, may_be_faulty: bool) -> ToolRequest | Refusal:
@@ -100,8 +127,7 @@ def _request(value: Any, may_be_faulty: bool) -> ToolRequest | Refusal:
             for _, found in _faults(value.get(name), ""):
                 return _no_request(f"the member {name!r} is not usable: {found.text}")
         for pointer, found in _faults(value["arguments"], ""):
-            message = f"the value at {shown(pointer or '/')} cannot be used: {found.text}"
-            fault = CallError("E_JSON", message, pointer=pointer, reason=found.reason)
+            fault = _fault_error(pointer, found)
             break
     return ToolRequest(value["id"], value["call"], value["arguments"], value.get("session"), value.get("cwd"), fault)
 

@@ -14,10 +14,8 @@ so that the process itself is, by a timer that needs no event loop.
 from __future__ import annotations
 
 import argparse
-import os
 import signal
 import sys
-import threading
 from collections.abc import AsyncIterator
 from typing import final
 
@@ -28,17 +26,17 @@ from .. import CLOSE_DEADLINE_S, CallError, Durability, Mode, Runtime, Strataflo
 from .exits import ExitCode, say_error
 from .line_streams import take_standard_input, take_standard_output
 from .options import place_options, session_options, working_folder, writing_options
+from .running import STOP_S, end_at_last
 from .tool_host import ToolHost
 
-STOP_S = 5.0
-# Parts of it: finishing what is accepted, closing the store, writing the last answers.
+# What happens after a signal: finishing what is accepted, closing the store, writing the last answers.
 _FINISH_S = 1.8
 _CLOSE_S = 2.0
 _DELIVER_S = 0.5
-_LAST_RESORT_S = 4.7
+# A client may have written its first requests before it learns that the store cannot be used.
 _LATE_REQUESTS_S = 0.2
 
-assert _FINISH_S + _CLOSE_S + _DELIVER_S < _LAST_RESORT_S < STOP_S
+assert _FINISH_S + _CLOSE_S + _DELIVER_S < STOP_S
 
 
 @attrs.frozen
@@ -161,16 +159,11 @@ class _Service:
         async for number in signals:
             if not self.code:
                 self.code = 128 + number
-                self._end_at_last()
+                end_at_last(self.code)
                 self.host.stop_reading()
                 self.host.withdraw_all(CallError("E_ABORTED", "the tool host is being stopped; nothing was stored"))
                 self._work.deadline = trio.current_time() + _FINISH_S
                 self._give_up_opening()
-
-    def _end_at_last(self) -> None:
-        timer = threading.Timer(_LAST_RESORT_S, os._exit, (self.code,))
-        timer.daemon = True
-        timer.start()
 
     async def _expire(self) -> None:
         await self.host.expire()

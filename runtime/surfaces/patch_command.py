@@ -1,0 +1,73 @@
+"""``strataflow patch``: change memory by one JSON document of one to three scopes."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import Any
+
+from .. import Mode, compact, open_runtime
+from .exits import ExitCode, UsageError
+from .options import json_option, place_options, session_options, working_folder, writing_options
+from .running import run_command
+from .terminal import styled
+from .tool_request import parse_arguments
+
+_WHO = "strataflow patch"
+
+
+def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Describe the command."""
+    parser = commands.add_parser(
+        "patch",
+        help="change memory by a JSON document",
+        description='Change one to three scopes, all or none: {"global": {…}, "cwd": {…}, "session": {…}}, each an '
+        "object of the planes intents, contract, working, artifacts, lazy. Objects are merged, null deletes a key, "
+        'keys such as "[0]" edit elements of a list.',
+    )
+    parser.add_argument("file", nargs="?", default="-", metavar="FILE", help="the document (default: standard input)")
+    session_options(parser)
+    writing_options(parser)
+    place_options(parser)
+    json_option(parser)
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Store the patch."""
+    patch = parse_arguments(_document(arguments.file))
+    return run_command(_WHO, lambda: _patch(arguments, patch))
+
+
+async def _patch(arguments: argparse.Namespace, patch: Any) -> int:
+    async with open_runtime(
+        arguments.agent_dir,
+        store=arguments.store,
+        durability=arguments.durability,
+        history_limit=arguments.history_limit,
+        share_with_pi=arguments.share_with_pi,
+    ) as runtime:
+        # As for ``tools``: what was configured is for new sessions, everything else holds for existing ones too.
+        mode: Mode | None = arguments.mode or (None if runtime.settings.mode else "active")
+        session = await runtime.open_session(working_folder(arguments.cwd), arguments.session, mode)
+        answer = await session.call("patch_state", patch)
+        report = await runtime.aclose()
+    for text in report.left_behind:
+        print(f"{_WHO}: {text}", file=sys.stderr)
+    if arguments.json:
+        print(compact(answer))
+    else:
+        style = "green" if answer["changed"] else "dim"
+        print(styled(answer["text"].strip(), style))
+        print(f"step {answer['step']}, revision {answer['revision']}")
+    return ExitCode.OK
+
+
+def _document(path: str) -> bytes:
+    try:
+        if path == "-":
+            return sys.stdin.buffer.read()
+        with open(path, "rb") as file:
+            return file.read()
+    except OSError as error:
+        raise UsageError(f"cannot read {path}: {error.strerror}") from error

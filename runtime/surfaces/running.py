@@ -1,0 +1,70 @@
+"""Running a command that opens the store: signals end it cleanly, waiting is told, hanging threads do not keep it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable
+
+import trio
+
+from .. import StrataflowError
+
+# From a signal to the end, whatever hangs.
+STOP_S = 5.0
+_LAST_RESORT_S = 4.7
+_NOTICE_AFTER_S = 1.0
+
+assert _LAST_RESORT_S < STOP_S
+
+
+def end_at_last(code: int) -> None:
+    """End the process a little before ``STOP_S`` is over.
+
+    A thread that waits for a hanging disk cannot be ended, only the process can, and that needs no event loop.
+    """
+    timer = threading.Timer(_LAST_RESORT_S, os._exit, (code,))
+    timer.daemon = True
+    timer.start()
+
+
+def run_command(who: str, work: Callable[[], Awaitable[int]]) -> int:
+    """Run ``work`` on an event loop and return its exit code, or 130 or 143 if a signal ended it.
+
+    Raises what ``work`` raises.
+    """
+    return trio.run(_interruptible, who, work)
+
+
+async def _interruptible(who: str, work: Callable[[], Awaitable[int]]) -> int:
+    code = 0
+    failure: StrataflowError | None = None
+
+    async def watch(signals: AsyncIterator[int], scope: trio.CancelScope) -> None:
+        nonlocal code
+        async for number in signals:
+            code = 128 + number
+            end_at_last(code)
+            scope.cancel()
+            return
+
+    with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(watch, signals, nursery.cancel_scope)
+            nursery.start_soon(_notice, who)
+            try:
+                code = await work()
+            except StrataflowError as error:
+                failure = error  # raised below, where no nursery wraps it
+            nursery.cancel_scope.cancel()
+    if failure is not None:
+        raise failure
+    return code
+
+
+async def _notice(who: str) -> None:
+    """Whoever waits for another process should know it."""
+    await trio.sleep(_NOTICE_AFTER_S)
+    print(f"{who}: waiting for the store; another process may be at work in it", file=sys.stderr, flush=True)
