@@ -112,13 +112,19 @@ class Follower:
             return address
 
         address = await self._world.threads.work(find)
+        self._state.check_owner(address)
         # Pi may be half-way through writing what is read here, unless it is kept out meanwhile.
         async with kept_out:
             wanted = self._missing(address)
             while True:
                 await self.refresh()
                 loaded = await self._load(wanted, self._state.head)
+                for found in loaded.scopes.values():
+                    if found.error is not None and "owner" in found.error.data:
+                        # Not kept as the folder's trouble: its rightful directory may be open here too.
+                        raise found.error
                 async with self.root:
+                    self._state.check_owner(address)
                     if self._state.install(loaded):
                         wanted = self._lacking(address, wanted)
                         if not wanted:

@@ -288,5 +288,5 @@ async def _answer(envelope: Envelope, handle: Callable[[], Any]) -> None:
         envelope.reply(await handle())
     except StrataflowError as error:
         envelope.fail(error)
-        if error.code in ("E_BROKEN", "E_CORRUPT"):
+        if error.code == "E_BROKEN":
             raise  # the journal itself: this life ends, the next one opens it again

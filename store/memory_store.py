@@ -27,6 +27,7 @@ from .algebra import (
     StrataflowError,
     View,
     empty_scope,
+    shown,
 )
 from .checkpoint import Root
 from .image import ScopeImage, fresh_lineage, image_of, session_lineage
@@ -79,12 +80,37 @@ class MemoryStore:
             for scope in row.touches():
                 if scope in self.accepted and row.content.writer != self.writer and row.changes_files_of(scope):
                     self._fence(scope, row)
-                if scope in self.images:
+                if scope in self.images and self._is_owner(scope, row):
                     self.images[scope] = self.images[scope].apply(row)
             superseded = row.content.more.get("superseded")
             if isinstance(superseded, str):
                 self._note_superseded(superseded, row)
             self._keep(row)
+
+    def _is_owner(self, scope: str, row: Row) -> bool:
+        """Two directories may share a folder name; the one that has it first keeps it, they are never merged."""
+        mine, address = self.images[scope].cwd, row.content.address
+        if not scope or mine is None or address is None or address.cwd == mine:
+            return True
+        self.errors[scope] = owned_by_another(scope, address.cwd, mine)
+        return False
+
+    def check_owner(self, address: SessionAddress) -> None:
+        """Refuse a directory whose folder belongs to another one, as far as this process knows.
+
+        Raises:
+          StoreError: E_CORRUPT naming both.
+        """
+        scope = address.scope("cwd")
+        owners = [self.images[scope].cwd] if scope in self.images else []
+        for row in self.pending:
+            other = row.content.address
+            if other is not None and other.scope("cwd") == scope:
+                owners.append(other.cwd)
+                break
+        for owner in owners:
+            if owner is not None and owner != address.cwd:
+                raise owned_by_another(scope, owner, address.cwd)
 
     def publish(self, rows: Sequence[NewRow], images: Mapping[str, ScopeImage]) -> None:
         """Make an appended draft the present. (S1, S2, S3)"""
@@ -234,6 +260,17 @@ class MemoryStore:
     def revision(self, address: SessionAddress) -> str:
         """The revision vector, such as ``"g15c8s31"`` (store 1.9.5)."""
         return revision_text(self.trio(address))
+
+
+def owned_by_another(scope: str, owner: str, asking: str) -> StoreError:
+    """The error for a directory whose folder name is taken."""
+    return StoreError(
+        "E_CORRUPT",
+        f"{scope}: this folder belongs to {shown(owner)}, not to {shown(asking)}; both have the same folder name, "
+        "so only one of them can be kept in this store",
+        path=scope,
+        owner=owner,
+    )
 
 
 def _changed(address: SessionAddress, seq: int) -> StoreError:
