@@ -45,7 +45,8 @@ class _Job:
     token: trio.lowlevel.TrioToken
     value: Any = None
     error: BaseException | None = None
-    is_given_up: bool = False
+    # Whether the waiting task has been woken, by the thread or by giving up: never twice.
+    is_settled: bool = False
 
     def run(self) -> None:
         try:
@@ -55,12 +56,16 @@ class _Job:
             self.error = error
 
     def deliver(self) -> None:
-        if not self.is_given_up:
+        if not self.is_settled:
+            self.is_settled = True
             trio.lowlevel.reschedule(self.task)
 
-    def give_up(self) -> None:
-        self.is_given_up, self.error = True, _hanging("an append")
-        trio.lowlevel.reschedule(self.task)
+    def give_up(self) -> bool:
+        if self.is_settled:
+            return False
+        self.error = _hanging("an append")
+        self.deliver()
+        return True
 
 
 @final
@@ -119,10 +124,7 @@ class AppendThread:
 
     def give_up(self) -> int:
         """Let the callers go with E_BROKEN, the thread to itself. Returns how many."""
-        jobs = [job for job in self._running if not job.is_given_up]
-        for job in jobs:
-            job.give_up()
-        return len(jobs)
+        return sum(job.give_up() for job in [*self._running])
 
     def close(self) -> None:
         """End the thread once its work is done. Does not wait: it may hang in a system call."""

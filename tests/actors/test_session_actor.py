@@ -98,7 +98,7 @@ async def test_unreadable_memory_blocks_the_session_and_does_not_end_it(autojump
 
 
 async def test_selecting_a_mode_accepts_the_files_as_they_are_and_ends_a_fence(autojump_clock: MockClock) -> None:
-    async with lone_store() as store, opened(store, "active", session_id="main") as (cell, ref):
+    async with lone_store() as store, opened(store, "active", session_id="main") as (_, ref):
         other = SimulatedStore.open(store.machine, "other")
         other.patch(session={"working": {"other": 1000}})
         with pytest.raises(StoreError) as caught:
