@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from .. import StrataflowError
 from . import (
     checkpoint_command,
+    demo_command,
+    demo_writer,
     doctor_command,
     log_command,
     patch_command,
@@ -21,6 +23,7 @@ from .exits import ExitCode, UsageError, exit_code, say_error
 
 _INTERRUPTED = 130
 COMMANDS = (
+    demo_command,
     tools_command,
     read_command,
     patch_command,
@@ -29,6 +32,7 @@ COMMANDS = (
     doctor_command,
     checkpoint_command,
     unlock_command,
+    demo_writer,
 )
 
 

@@ -10,8 +10,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 
 import trio
 
-from .. import StrataflowError
-
 # From a signal to the end, whatever hangs.
 STOP_S = 5.0
 _LAST_RESORT_S = 4.7
@@ -30,17 +28,17 @@ def end_at_last(code: int) -> None:
     timer.start()
 
 
-def run_command(who: str, work: Callable[[], Awaitable[int]]) -> int:
+def run_command(who: str, work: Callable[[], Awaitable[int]], *, notice: bool = True) -> int:
     """Run ``work`` on an event loop and return its exit code, or 130 or 143 if a signal ended it.
 
-    Raises what ``work`` raises.
+    ``notice``: say that it waits for the store when it takes long. Raises what ``work`` raises.
     """
-    return trio.run(_interruptible, who, work)
+    return trio.run(_interruptible, who if notice else None, work)
 
 
-async def _interruptible(who: str, work: Callable[[], Awaitable[int]]) -> int:
+async def _interruptible(who: str | None, work: Callable[[], Awaitable[int]]) -> int:
     code = 0
-    failure: StrataflowError | None = None
+    failure: Exception | None = None
 
     async def watch(signals: AsyncIterator[int], scope: trio.CancelScope) -> None:
         nonlocal code
@@ -53,10 +51,11 @@ async def _interruptible(who: str, work: Callable[[], Awaitable[int]]) -> int:
     with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(watch, signals, nursery.cancel_scope)
-            nursery.start_soon(_notice, who)
+            if who is not None:
+                nursery.start_soon(_notice, who)
             try:
                 code = await work()
-            except StrataflowError as error:
+            except Exception as error:
                 failure = error  # raised below, where no nursery wraps it
             nursery.cancel_scope.cancel()
     if failure is not None:
