@@ -34,6 +34,7 @@ from ..store import (
     shown,
 )
 from .assembly import CLOSE_DEADLINE_S, CloseReport, Runtime, RuntimeEvent
+from .benchmark import MEASURES, benchmark
 from .inspection import Inspector, inspect_store
 from .opening import open_runtime
 from .places import agent_folder, store_folder
@@ -43,6 +44,7 @@ __all__ = [
     "CLOSE_DEADLINE_S",
     "HISTORY_LIMIT_DEFAULT",
     "HISTORY_LIMIT_MAX",
+    "MEASURES",
     "PLANES",
     "SCOPES",
     "CallError",
@@ -72,6 +74,7 @@ __all__ = [
     "UnlockReport",
     "agent_folder",
     "apply_patch",
+    "benchmark",
     "compact",
     "inspect_store",
     "normalise_cwd",

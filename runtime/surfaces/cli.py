@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from .. import StrataflowError
 from . import (
+    bench_command,
     checkpoint_command,
     demo_command,
     demo_writer,
@@ -32,6 +33,7 @@ COMMANDS = (
     doctor_command,
     checkpoint_command,
     unlock_command,
+    bench_command,
     demo_writer,
 )
 

@@ -1,0 +1,124 @@
+"""The jobs of child processes: ``python -m strataflow.runtime.benchmark.worker JOB ARGUMENTS``.
+
+A child opens its side, says ``ready``, waits for a line, works, and answers with one JSON line.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import sys
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import trio
+
+from ..assembly import Runtime
+from . import documents
+from .rates import run_for
+from .sides import begin_with, open_session, opened, opened_runtime, patch
+
+
+def _ready() -> None:
+    sys.stdout.write("ready\n")
+    sys.stdout.flush()
+    sys.stdin.readline()
+
+
+async def compete(side: Any, folder: str, number: int, seconds: float) -> Any:
+    """One of several processes: half of its patches go to global, half to its own session."""
+
+    def work(_: int, turn: int) -> dict[str, Any]:
+        return {"global": documents.small_patch(turn)} if turn % 2 else {"session": documents.small_patch(turn)}
+
+    async with opened(side, folder, range(number, number + 1)) as ready:
+        first = time.time_ns() // 1_000_000 % 10**9 * 10
+        await run_for(ready.commit, range(number, number + 1), work, seconds * 0.15, first)
+        _ready()
+        count, waits = await run_for(ready.commit, range(number, number + 1), work, seconds, first + 500_000)
+    return {"count": count, "waits_s": waits}
+
+
+async def write(folder: str, callers: int, commits: int, size_bytes: int) -> Any:
+    """Commit small patches to one large scope and count what the kernel was given to write, until closed."""
+    async with opened_runtime(folder) as runtime:
+        session = await open_session(runtime, 0)
+        await begin_with(runtime, session, {"session": documents.strings(size_bytes)})
+        _ready()
+        before = _written_bytes()
+        left = iter(range(commits))
+
+        async def caller() -> None:
+            for turn in left:
+                await patch(session, {"session": documents.small_patch(turn)})
+
+        async with trio.open_nursery() as nursery:
+            for _ in range(callers):
+                nursery.start_soon(caller)
+    return (_written_bytes() - before) / commits
+
+
+async def remember(folder: str) -> Any:
+    """Open the store and its session, read a little, and tell the resident memory in bytes."""
+    async with opened_runtime(folder) as runtime:
+        session = await open_session(runtime, 0)
+        await session.read_state("session", projection="keys")
+        _ready()
+        gc.collect()
+        return _resident_bytes()
+
+
+async def leave_rows(folder: str, size_bytes: int) -> Any:
+    """Commit until the journal holds that many bytes of rows, then be gone without a word, as after a crash."""
+    async with opened_runtime(folder) as runtime:
+        session = await open_session(runtime, 0)
+        _ready()
+        await _fill(runtime, session, size_bytes)
+        sys.stdout.write("true\n")
+        sys.stdout.flush()
+        os._exit(0)
+
+
+async def _fill(runtime: Runtime, session: Any, size_bytes: int) -> None:
+    done, turn = 0, 0
+    left = size_bytes // 700
+    while done < left:
+        async with trio.open_nursery() as nursery:
+            for _ in range(64):
+                nursery.start_soon(patch, session, {"session": documents.small_patch(turn)})
+                turn, done = turn + 1, done + 1
+
+
+def _written_bytes() -> int:
+    with open("/proc/self/io", encoding="ascii") as file:
+        return next(int(line.split()[1]) for line in file if line.startswith("write_bytes"))
+
+
+def _resident_bytes() -> int:
+    with open("/proc/self/statm", encoding="ascii") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+JOBS: dict[str, Callable[..., Awaitable[Any]]] = {
+    "compete": compete,
+    "write": write,
+    "remember": remember,
+    "leave_rows": leave_rows,
+}
+
+
+def main() -> None:
+    """Run the job that the command line names."""
+    job, arguments = JOBS[sys.argv[1]], json.loads(sys.argv[2])
+
+    async def run() -> Any:
+        return await job(**arguments)
+
+    sys.stdout.write(json.dumps(trio.run(run)) + "\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()
