@@ -21,14 +21,18 @@ from ..actors import (
 )
 from ..store import (
     MODES,
+    TURN_LOCK,
     CallError,
     CheckpointReport,
+    FlockLocks,
+    Ground,
     Json,
     MemoryStore,
     Mode,
     Settings,
     StoreError,
     StrataflowError,
+    lock_holder_pid,
     normalise_cwd,
     shown,
 )
@@ -151,10 +155,13 @@ class Runtime:
             raise StoreError("E_CLOSED", f"{self.store_path}: this runtime is closed, or was forked; open another one")
 
     async def status(self) -> Json:
-        """How the store is. Changes nothing."""
+        """How the store is: ``lock_holder`` is the process whose turn it is to write, if any. Changes nothing."""
         world = self._world
+        # Only of locks that are the kernel's can the kernel tell who holds them.
+        is_real = isinstance(world.ground.locks, FlockLocks)
         return {
             "store": self.store_path,
+            "lock_holder": await world.threads.work(lambda: _turn_holder(world.ground)) if is_real else None,
             "durability": world.level,
             "shared_with_pi": world.member.share_with_pi,
             "waiting": self._store.statistics().depth,
@@ -227,6 +234,11 @@ class Runtime:
         if not report.pi_lock_removed and report.was_last:
             left.append(f"the lock {self._world.ground.layout.pi_lock} stays until a later close can write everything")
         self._report = CloseReport(report.was_last, report.pi_lock_removed, tuple(left), trio.current_time() - started)
+
+
+def _turn_holder(ground: Ground) -> int | None:
+    stat = ground.disk.stat(ground.layout.private(TURN_LOCK))
+    return None if stat is None else lock_holder_pid(stat.device, stat.inode)
 
 
 def _name(cell: SessionCell) -> str:

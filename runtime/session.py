@@ -11,6 +11,7 @@ import trio
 from ..actors import AcceptResponse, ActorRef, Commit, Refresh, SelectMode, SessionCell
 from ..store import (
     MODES,
+    SCOPES,
     CallError,
     Draft,
     Json,
@@ -24,6 +25,7 @@ from ..store import (
     StoreError,
     check_patch_arguments,
     compact,
+    plane_sizes,
     read,
     read_shared,
     shown,
@@ -209,13 +211,15 @@ class Session:
         raise RequestError("E_REQUEST", f"there is no call {shown(name)}", call=str(name)[:96])
 
     async def status(self) -> Json:
-        """How this session is: mode, revision, step, history depth, problems. Changes nothing."""
+        """How this session is: mode, revision, step, history depth, sizes in bytes, problems. Changes nothing."""
         await self._before_reading(False)
         cell, state = self._cell, self._state
         address = cell.address
         if address is None:
-            return {"mode": cell.mode, "cwd": cell.cwd, "session": cell.session_id}
-        session = state.trio(address)[2]
+            own = {"mode": cell.mode, "cwd": cell.cwd, "session": cell.session_id}
+            return {**own, **await self._lifetime.status()}
+        images = state.trio(address)
+        session = images[2]
         fence = state.fences.get(address.scope("session"))
         problem = cell.problem or (fence.error if fence else None)
         return {
@@ -226,6 +230,7 @@ class Session:
             "step": session.run.step if session.run else 0,
             "history_depth": len(state.boundaries(address)) - 1,
             "history_limit": state.history_limit,
+            "sizes": {name: plane_sizes(image.state) for name, image in zip(SCOPES, images, strict=True)},
             "blocked": str(problem) if problem else None,
             "unreadable": {name: str(state.errors[scope]) for name, scope in address.scopes() if scope in state.errors},
             **await self._lifetime.status(),

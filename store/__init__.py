@@ -82,7 +82,7 @@ from .receipts import Receipt
 from .rows import Durability, NewRow, Row, RowKind, ScopePart
 from .settings import Settings, settings_from
 from .shared_pi import SharedPiLock, prepare_shared
-from .status import Status, status_of
+from .status import Status, plane_sizes, status_of
 from .unlock import UnlockReport, unlock
 
 __all__ = [
@@ -188,6 +188,7 @@ __all__ = [
     "note_ground",
     "overlay",
     "parse_strict",
+    "plane_sizes",
     "prepare_shared",
     "pretty",
     "read",

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 import attrs
 
-from .algebra import PLANES, SCOPES, Json, ScopeName, StrataflowError, overlay, owned_targets
+from .algebra import PLANES, SCOPES, Json, ScopeName, ScopeState, StrataflowError, overlay, owned_targets
 from .codec import compact, pretty
 from .documents import RunRecord
 from .image import ScopeImage
@@ -167,17 +167,22 @@ def status_of(look: StoreLook) -> Status:
     )
 
 
+def plane_sizes(state: ScopeState | None) -> dict[str, int]:
+    """UTF-8 bytes of the compact JSON of each plane that is not empty."""
+    value = state.value if state else {}
+    return {plane: len(compact(value[plane]).encode()) for plane in PLANES if value.get(plane)}
+
+
 def _memory(name: ScopeName, image: ScopeImage) -> ScopeMemory:
     assert image.state is not None
     value = image.state.value
-    sizes = {plane: len(compact(value[plane]).encode()) for plane in PLANES if value.get(plane)}
     targets = {target[:2] for target in owned_targets(value.get("intents", {}).values(), name)}
     owned = {
         plane: (sum((plane, key) in targets for key in value[plane]), len(value[plane]))
         for plane in _OWNABLE
         if value.get(plane)
     }
-    return ScopeMemory(sizes, owned, len(value.get("artifacts", {})))
+    return ScopeMemory(plane_sizes(image.state), owned, len(value.get("artifacts", {})))
 
 
 def _one_line(error: StrataflowError) -> str:
