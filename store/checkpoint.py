@@ -17,7 +17,7 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 
 import attrs
 
@@ -25,7 +25,7 @@ from .algebra import HISTORY_LIMIT_MAX, StoreError, StrataflowError
 from .documents import foreign_members
 from .foreign import Stamp, supersede
 from .image import ScopeImage, image_of, session_lineage
-from .journal_types import CheckpointList, Journal, JournalView
+from .journal_types import NO_ROWS, CheckpointList, Journal, JournalView
 from .layout import META, Layout, SessionAddress, scope_kind
 from .loading import Loaded, LoadedScope, Wanted, load
 from .ports import Disk
@@ -129,7 +129,7 @@ def _write(
                     raise
                 # Trouble in one folder is that scope's trouble (Ours-17).
                 blocked[name] = error
-        through = _through(view, set(blocked))
+        through = _through(view, dirty.keys() - blocked.keys())
         prepared = staging.sealed(through, view.head, images, loaded.scopes)
         if prepared.after:
             journal.prepare(prepared)  # C2
@@ -216,17 +216,20 @@ def _encode(
     return files
 
 
-def _through(view: JournalView, left: set[str]) -> int:
-    """Up to where every row is in the files once this checkpoint is done: before the first row that is left out."""
+def _through(view: JournalView, written: Set[str]) -> int:
+    """Up to where every row is in the files once this checkpoint is done: before the first row that is left out.
+
+    Left out are scopes that are blocked, and those whose first row came after this checkpoint chose what to write.
+    """
     for row in view.rows:
-        if row.touches() & left:
+        if not row.touches() <= written:
             return row.seq - 1
     return view.head
 
 
 def finish_prepared(disk: Disk, layout: Layout, journal: Journal) -> tuple[str, ...]:
     """Finish the prepared list, if there is one. Returns the scopes that turned out to be foreign."""
-    prepared = journal.view(None).prepared
+    prepared = journal.view(NO_ROWS).prepared
     if prepared is None:
         _sweep(disk, layout)
         return ()
