@@ -20,6 +20,7 @@ from .layout import PRIVATE_FOLDER
 from .lock import lock_holder_pid
 from .membership import Ground
 
+_ROUNDS_MAX = 5
 _PRIVATE_NAMES = frozenset(
     ".gitignore journal.db journal.db-wal journal.db-shm journal.db-journal turn.lock checkpoint.lock open.lock open "
     "staged superseded aside".split()
@@ -55,16 +56,40 @@ def _findings(ground: Ground, journal: JournalLook, holder: LockHolder) -> Itera
     yield from tree.findings
     facts: JournalFacts | None = None
     try:
-        facts = journal.facts()
+        facts, findings = _at_rest(ground, journal, holder)
     except StrataflowError as error:
         yield refusal(error, layout.private("journal.db"))
         journal = NoJournal()
-    else:
-        yield from _guarded(layout.private("journal.db"), lambda: check_journal(disk, layout, facts))
+        findings = list(_guarded(layout.private(), lambda: check_locks(ground, None, holder)))
+    yield from findings
     yield from _guarded(layout.root, lambda: check_scopes(disk, layout, journal, facts, tree.scopes))
-    yield from _guarded(layout.private(), lambda: check_locks(ground, facts, holder))
     yield from _guarded(layout.private(), lambda: _private(ground))
     yield from _guarded(layout.private(), lambda: check_kept_aside(disk, layout))
+
+
+def _at_rest(ground: Ground, journal: JournalLook, holder: LockHolder) -> tuple[JournalFacts | None, list[Finding]]:
+    """What journal and locks say of each other. Bad news counts only if the journal says the same before and after."""
+    facts = journal.facts()
+    for _ in range(_ROUNDS_MAX):
+        findings = _of_moment(ground, facts, holder)
+        if all(finding.severity in ("ok", "note") for finding in findings):
+            break
+        seen, facts = facts, journal.facts()
+        if _members(facts) == _members(seen):
+            break
+    return facts, findings
+
+
+def _of_moment(ground: Ground, facts: JournalFacts | None, holder: LockHolder) -> list[Finding]:
+    path = ground.layout.private("journal.db")
+    return [
+        *_guarded(path, lambda: check_journal(ground.disk, ground.layout, facts)),
+        *_guarded(ground.layout.private(), lambda: check_locks(ground, facts, holder)),
+    ]
+
+
+def _members(facts: JournalFacts | None) -> tuple[object, ...]:
+    return (facts.participants, facts.pi_locks, facts.prepared) if facts else ()
 
 
 def _private(ground: Ground) -> Iterator[Finding]:

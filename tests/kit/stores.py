@@ -20,6 +20,7 @@ import subprocess
 import sys
 import tempfile
 import textwrap
+import threading
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -106,6 +107,11 @@ class KnownProcesses:
         return pid in self.living
 
 
+def pause() -> None:
+    """What a journal does while another process keeps SQLite busy."""
+    threading.Event().wait(0.001)
+
+
 def real_ground(root: Path, table: ProcessTable | None = None) -> Ground:
     """The real world around a store at ``root``."""
     return Ground(RealDisk(), FlockLocks(), table or RealProcessTable(), Layout(str(root)))
@@ -142,7 +148,7 @@ class OpenedStore:
         make_folders(ground)
         layout = ground.layout
         ground.locks.open(layout.private(TURN_LOCK)).close()
-        journal = SqliteJournal(ground.disk, layout, level, lambda: None)
+        journal = SqliteJournal(ground.disk, layout, level, pause)
         gate = ground.locks.open(layout.private(OPEN_LOCK))
         try:
             assert gate.try_acquire()
@@ -346,7 +352,7 @@ def reader_of(root: Path, scratch: Path, table: ProcessTable | None = None) -> S
     """A reader that opens nothing. ``scratch`` is made if it is missing and must stay empty."""
     scratch.mkdir(exist_ok=True)
     ground = real_ground(root, table)
-    return StoreReader(ground, JournalReader(ground.disk, ground.layout, str(scratch), lambda: None))
+    return StoreReader(ground, JournalReader(ground.disk, ground.layout, str(scratch), pause))
 
 
 @contextmanager
