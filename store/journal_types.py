@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Literal, Protocol
+from typing import Final, Literal, Protocol
 
 import attrs
 
 from .algebra import Lineage
 from .ports import ProcessIdentity
 from .rows import Durability, NewRow, Row
+
+# As ``after`` of a view: the journal's facts without any of its rows.
+NO_ROWS: Final = 2**63 - 1
 
 
 class JournalBusyError(Exception):

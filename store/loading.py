@@ -15,7 +15,7 @@ import attrs
 from .algebra import Boundary, Lineage, ScopeState, StoreError, StrataflowError
 from .codec import identity
 from .documents import RunRecord
-from .journal_types import Base, CheckpointList, JournalView, JournalViews
+from .journal_types import NO_ROWS, Base, CheckpointList, JournalView, JournalViews
 from .layout import RUNTIME, Layout, SessionAddress, scope_kind
 from .ports import Disk
 from .scope_files import DecodedScope, RawScope, check_lineage_covered, decode_scope, read_scope
@@ -99,7 +99,8 @@ def load(
       StoreError: E_BUSY if checkpoints kept moving the files for five rounds; E_CORRUPT, E_DISK of the journal.
     """
     names = [item.scope for item in wanted]
-    view = journal.view(after, names)
+    # The rows are read once, with the second look: there may be thousands.
+    view = journal.view(NO_ROWS, names)
     for _ in range(_ROUNDS_MAX):
         scopes = {item.scope: _load_scope(disk, layout, item, view, item.scope in known) for item in wanted}
         again = journal.view(after, names)
