@@ -12,7 +12,8 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 from kit.hand_stores import HandStore
 from kit.holds import holds
-from kit.runtimes import opened, refused, session_of, turn_held, value
+from kit.runtimes import opened, refused, session_of, turn_held, value, values
+from strataflow.store import StoreError
 
 LOCK = ".state-flow-publication.lock"
 
@@ -265,6 +266,34 @@ async def test_a_handle_that_outlives_its_runtime_is_closed(tmp_path: Path) -> N
     with refused("E_CLOSED"):
         await runtime.open_session("/project", "s3", "active")
     assert HandStore(tmp_path).bytes() == before
+
+
+@holds("store 2.1.11", "P21", "store 3.1.14")
+async def test_a_call_that_waits_while_its_session_closes_is_whole_or_not_at_all(tmp_path: Path) -> None:
+    async with opened(tmp_path) as runtime:
+        session = await runtime.open_session("/project", "s1", "active")
+        await session.patch_state(session={"working": {"a": 1}})
+        outcomes: list[str] = []
+
+        async def patch() -> None:
+            try:
+                await session.patch_state(session={"working": {"a": 2}})
+            except StoreError as error:
+                assert error.code == "E_CLOSED"
+                outcomes.append("closed")
+            else:
+                outcomes.append("accepted")
+
+        async with trio.open_nursery() as nursery:
+            with turn_held(tmp_path):
+                nursery.start_soon(patch)
+                await wait_all_tasks_blocked()
+                nursery.start_soon(session.aclose)
+                await wait_all_tasks_blocked()
+        assert outcomes in (["closed"], ["accepted"])
+        again = await runtime.open_session("/project", "s1")
+        expected = [1, {}] if outcomes == ["closed"] else [2, {"working": {"a": 1}}]
+        assert await values(again, "session.working.a", "session[1]") == expected
 
 
 @holds("Ours-3", "J8", "store 2.1.1")
