@@ -31,6 +31,7 @@ import attrs
 import pytest
 
 from strataflow.store import (
+    CHECKPOINT_LOCK,
     OPEN_LOCK,
     TURN_LOCK,
     CheckpointList,
@@ -117,6 +118,17 @@ def real_ground(root: Path, table: ProcessTable | None = None) -> Ground:
     return Ground(RealDisk(), FlockLocks(), table or RealProcessTable(), Layout(str(root)))
 
 
+@contextmanager
+def locked(ground: Ground, name: str) -> Iterator[None]:
+    """Hold one of the store's kernel locks for the block."""
+    lock = ground.locks.open(ground.layout.private(name))
+    try:
+        lock.acquire_blocking(ground.locks.attempt())
+        yield
+    finally:
+        lock.close()
+
+
 @attrs.define(eq=False)
 class OpenedStore:
     """A store as one runtime has it open. ``session`` is the one that calls use when they name none."""
@@ -148,21 +160,19 @@ class OpenedStore:
         make_folders(ground)
         layout = ground.layout
         ground.locks.open(layout.private(TURN_LOCK)).close()
-        journal = SqliteJournal(ground.disk, layout, level, pause)
-        gate = ground.locks.open(layout.private(OPEN_LOCK))
-        try:
-            assert gate.try_acquire()
-            note_ground(ground, journal)
-            member = join(ground, journal, writer, share_with_pi=share_with_pi)
-        except BaseException:
-            journal.close()
-            raise
-        finally:
-            gate.close()
-        assert not isinstance(member, WaitForPi), member
+        with locked(ground, OPEN_LOCK):
+            journal = SqliteJournal(ground.disk, layout, level, pause)
+            try:
+                note_ground(ground, journal)
+                member = join(ground, journal, writer, share_with_pi=share_with_pi)
+                assert not isinstance(member, WaitForPi), member
+            except BaseException:
+                journal.close()
+                raise
         self = cls(ground, writer, level, journal, member, MemoryStore(writer, history_limit))
         try:
-            finish_prepared(ground.disk, layout, journal)
+            with locked(ground, CHECKPOINT_LOCK):
+                finish_prepared(ground.disk, layout, journal)
             self.default = self.session(session_id, cwd)
         except BaseException:
             self.abandon()
@@ -242,9 +252,9 @@ class OpenedStore:
         return report
 
     def _checkpoint(self) -> CheckpointReport:
-        return checkpoint(
-            self.ground.disk, self.ground.layout, self.journal, self.stamp, history_limit=self.memory.history_limit
-        )
+        ground, limit = self.ground, self.memory.history_limit
+        with locked(ground, CHECKPOINT_LOCK):
+            return checkpoint(ground.disk, ground.layout, self.journal, self.stamp, history_limit=limit)
 
     def die_in_checkpoint(self, renames: int) -> CheckpointList:
         """Begin a checkpoint, die after so many of its renames, and leave everything as it is then."""
@@ -287,12 +297,8 @@ class OpenedStore:
         def write() -> None:
             self._checkpoint()
 
-        gate = self.ground.locks.open(self.ground.layout.private(OPEN_LOCK))
-        try:
-            assert gate.try_acquire()
+        with locked(self.ground, OPEN_LOCK):
             report = leave(self.ground, self.journal, self.member, write)
-        finally:
-            gate.close()
         self.journal.close()
         self.is_open = False
         return report
