@@ -158,6 +158,10 @@ class MemoryStore:
             return False
         else:
             self.follow(row for row in view.rows if row.seq > self.head)
+        on_top: dict[str, list[Row]] = {scope: [] for scope in loaded.scopes}
+        for row in self.pending if on_top else ():
+            for scope in row.touches() & on_top.keys():
+                on_top[scope].append(row)
         for scope, found in loaded.scopes.items():
             assert not found.is_foreign, scope
             self._wanted[scope] = found.wanted
@@ -168,8 +172,8 @@ class MemoryStore:
                 continue
             self.errors.pop(scope, None)
             image = image_of(found)
-            for row in self.pending:
-                if row.seq > found.through and scope in row.touches():
+            for row in on_top[scope]:
+                if row.seq > found.through:
                     image = image.apply(row)
             self._compare_writers(scope, image)
             self.images[scope] = image
