@@ -84,6 +84,7 @@ class Runtime:
     _events: deque[RuntimeEvent]
     _cells: dict[tuple[str, str], tuple[SessionCell, ActorRef]] = attrs.field(factory=dict)
     _opening: trio.Lock = attrs.field(factory=trio.Lock)
+    _closing: trio.Lock = attrs.field(factory=trio.Lock)
     _report: CloseReport | None = None
     _is_closing: bool = False
 
@@ -191,18 +192,19 @@ class Runtime:
         Returns within ``deadline_s`` seconds, also while its task is cancelled, and says what it had to leave behind.
         Idempotent: a second call returns the first report.
         """
+        started = trio.current_time()
+        self._is_closing = True
+        left: list[str] = []
+        # Shielded, so that a cancelled program still leaves a store that others can use at once. It ends at the
+        # deadline, whatever hangs.
+        with trio.CancelScope(shield=True, deadline=started + deadline_s):
+            async with self._closing:
+                if self._report is None:
+                    await self._stop_actors(left, started + deadline_s / 2, started + deadline_s)
+                    await self._leave(left, started)
         if self._report is None:
-            started = trio.current_time()
-            self._is_closing = True
-            left: list[str] = []
-            # Shielded, so that a cancelled program still leaves a store that others can use at once. It ends at the
-            # deadline, whatever hangs.
-            with trio.CancelScope(shield=True, deadline=started + deadline_s):
-                await self._stop_actors(left, started + deadline_s / 2, started + deadline_s)
-                await self._leave(left, started)
-            if self._report is None:
-                left.append("leaving the store did not end in time: a thread hangs in a system call")
-                self._report = CloseReport(False, False, tuple(left), trio.current_time() - started)
+            left.append("leaving the store did not end in time: a thread hangs in a system call")
+            self._report = CloseReport(False, False, tuple(left), trio.current_time() - started)
         await trio.lowlevel.checkpoint_if_cancelled()
         return self._report
 
@@ -227,7 +229,8 @@ class Runtime:
         try:
             report = await leave_store(self._world, self._state)
         except StrataflowError as error:
-            left.append(str(error))
+            left.append(f"the store could not be left in good order: {error}")
+            self._report = CloseReport(False, False, tuple(left), trio.current_time() - started)
             return
         if report.cause:
             left.append(report.cause)

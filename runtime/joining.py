@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
 import attrs
 import trio
@@ -23,6 +23,7 @@ from ..store import (
     MemoryStore,
     Stamp,
     StoreError,
+    StrataflowError,
     WaitForPi,
     checkpoint,
     finish_prepared,
@@ -33,6 +34,9 @@ from ..store import (
     note_ground,
     prepare_shared,
 )
+
+# How long leaving may take after an opening that failed.
+_LEAVE_S = 10.0
 
 OpenJournal = Callable[[Ground, Durability], Journal]
 
@@ -97,17 +101,20 @@ async def join_store(seams: Seams, choices: Choices, report: Callable[..., None]
             report=report,
             journal=opened[0],
         )
-        if choices.share_with_pi:
-            world.shared_pi = await threads.work(lambda: prepare_shared(ground, opened[0], token))
         state = MemoryStore(
             writer=token,
             history_limit=choices.history_limit,
             on_superseded=lambda scope: report("superseded", scope=scope),
         )
         try:
+            if choices.share_with_pi:
+                world.shared_pi = await threads.work(lambda: prepare_shared(ground, opened[0], token))
             await _recover(world, state)
         except BaseException:
-            await leave_store(world, state)
+            # Without the shield a cancelled opening would leave a participant and its lock towards Pi behind. It ends
+            # by its deadline. What the first error was, tells more than why leaving failed too.
+            with trio.CancelScope(shield=True, deadline=trio.current_time() + _LEAVE_S), suppress(StoreError):
+                await leave_store(world, state)
             raise
     except BaseException:
         # Closing what was opened here is quick and waits for nobody.
@@ -193,12 +200,21 @@ async def leave_store(world: StoreWorld, state: MemoryStore) -> LeaveReport:
         finally:
             world.checkpoint_lock.release()
 
-    async with held(threads, world.open_lock):
-        report = await threads.work_abandonable(lambda: leave(ground, world.journal, world.member, write))
-        shared = world.shared_pi
-        if shared is not None:
-            await threads.work_abandonable(lambda: shared.forget(world.journal))
-    world.journal.close()
-    for lock in (world.turn, world.checkpoint_lock, world.open_lock):
-        lock.close()
+    try:
+        async with held(threads, world.open_lock):
+            report = await threads.work_abandonable(lambda: leave(ground, world.journal, world.member, write))
+            shared = world.shared_pi
+            if shared is not None:
+                await threads.work_abandonable(lambda: shared.forget(world.journal))
+    except StrataflowError:
+        # To the others this participant is dead from here on, and they do for it what it could not do.
+        _close(world)
+        raise
+    _close(world)
     return report
+
+
+def _close(world: StoreWorld) -> None:
+    world.journal.close()
+    for lock in (world.member.lock, world.turn, world.checkpoint_lock, world.open_lock):
+        lock.close()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 import trio
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -115,13 +116,10 @@ class World:
                     for root, value in zip(("global", "cwd", "session"), state, strict=True):
                         path = f"{root}[{offset}]"
                         assert (await session.read_state(path)).value == value, (name, key, path)
-                try:
-                    found = await session.read_state(f"global[{len(expected)}]")
-                except ReadError as error:
-                    wanted = "E_HISTORY_RANGE" if len(expected) > limit else "E_HISTORY_ORIGIN"
-                    assert error.code == wanted, (name, key, len(expected), error)
-                else:
-                    raise AssertionError((name, key, len(expected), found))
+                with pytest.raises(ReadError) as beyond:
+                    await session.read_state(f"global[{len(expected)}]")
+                wanted = "E_HISTORY_RANGE" if len(expected) > limit else "E_HISTORY_ORIGIN"
+                assert beyond.value.code == wanted, (name, key, len(expected))
 
     def check_files(self) -> None:
         """After a checkpoint the canonical files of every scope can be read strictly and hold the present."""
