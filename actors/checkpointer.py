@@ -83,6 +83,8 @@ class Checkpointer:
     async def run(self) -> None:
         """Write when it is due, until cancelled."""
         if self._state.pending:
+            # Left by a crash. Whoever has just opened the store goes first: the program may want to work.
+            self._last_work_s = trio.current_time()
             self._due.set()
         retry_s = CHECKPOINT_IDLE_S
         while True:
