@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import trio
-from trio.testing import MockClock, wait_all_tasks_blocked
+from trio.testing import MockClock, assert_checkpoints, wait_all_tasks_blocked
 
 from kit.holds import holds
 from kit.simulated_runtimes import GatedThreads, session_in, simulated
@@ -85,6 +85,43 @@ async def test_closing_is_not_stopped_by_a_cancellation(autojump_clock: MockCloc
     assert f"{machine.root}/--project--/patches.jsonl" in machine.disk.contents()
 
 
+async def test_closing_by_hand_in_a_cancelled_scope_is_done_whole(autojump_clock: MockClock) -> None:
+    machine = SimulatedMachine()
+    async with session_in(machine) as (runtime, session):
+        await session.patch_state(cwd={"working": {"a": 1}})
+        with trio.CancelScope() as scope:
+            scope.cancel()
+            await runtime.aclose()
+        assert scope.cancelled_caught
+        assert f"{machine.root}/--project--/patches.jsonl" in machine.disk.contents()
+        assert machine.disk.stat(f"{machine.root}/.state-flow-publication.lock") is None
+
+
+async def test_every_call_is_a_checkpoint_whatever_it_answers(autojump_clock: MockClock) -> None:
+    machine = SimulatedMachine()
+    async with session_in(machine) as (runtime, session):
+        calls: list[Any] = [
+            lambda: session.patch_state(cwd={"working": {"a": 1}}),
+            lambda: session.patch_state(cwd={"working": {"a": 1}}),
+            lambda: session.read_state("effective"),
+            lambda: session.read_json("effective", fresh=True),
+            lambda: session.set_mode("active"),
+            lambda: session.accept_response("done"),
+            lambda: session.status(),
+            lambda: runtime.checkpoint(),
+            lambda: runtime.open_session("/project", "other", "off"),
+            lambda: session.aclose(),
+            lambda: session.aclose(),
+        ]
+        for call in calls:
+            with assert_checkpoints():
+                await call()
+        with trio.CancelScope() as scope:
+            scope.cancel()
+            await runtime.checkpoint()
+        assert scope.cancelled_caught
+
+
 @holds("Ours-3", "Ours-17")
 async def test_a_last_checkpoint_that_fails_leaves_the_lock_and_says_so(autojump_clock: MockClock) -> None:
     machine, report = SimulatedMachine(), None
@@ -121,7 +158,8 @@ async def test_a_disk_that_fails_again_and_again_ends_the_runtime_and_keeps_what
     autojump_clock: MockClock,
 ) -> None:
     machine = SimulatedMachine()
-    with pytest.raises(RuntimeFailed) as caught:
+
+    async def patch_for_ever() -> None:
         async with session_in(machine) as (_, session):
             await session.patch_state(cwd={"working": {"a": 1}})
             machine.disk.before_operation = refuse("sync_file", "journal.db-wal")
@@ -130,6 +168,9 @@ async def test_a_disk_that_fails_again_and_again_ends_the_runtime_and_keeps_what
                     await session.patch_state(cwd={"working": {"a": 2}})
                 assert refused.value.code in ("E_BROKEN", "E_CLOSED")
                 await trio.sleep(1)
+
+    with pytest.raises(RuntimeFailed) as caught:
+        await patch_for_ever()
     assert caught.value.code == "E_BROKEN"
     assert is_unlocked(machine)
     machine.disk.before_operation = None
