@@ -123,8 +123,6 @@ DAMAGE: dict[str, tuple[str, Harm, str]] = {
     "bad-meta": ("global", replaced("global", "meta.json", "nope"), "E_CORRUPT"),
     "artifacts-list": ("global", edited("global", "meta.json", artifacts=[]), "E_CORRUPT"),
     "artifacts-blank-path": ("global", edited("global", "meta.json", artifacts={" ": {}}), "E_CORRUPT"),
-    "owner-missing": ("cwd", edited("cwd", "meta.json", owner=None), "E_CORRUPT"),
-    "owner-with-more": ("cwd", edited("cwd", "meta.json", owner={"cwd": "/project", "x": 1}), "E_CORRUPT"),
     "config-with-both": (
         "session",
         edited("session", "config.json", enabled=True),
@@ -197,6 +195,19 @@ async def test_a_damaged_scope_is_refused_by_path_and_nothing_is_rewritten(tmp_p
             await other.patch_state(session={"working": {"a": 1}})
     after = store.bytes()
     assert {name: after.get(name) for name in before} == before
+
+
+@holds("store 1.5.5", "case store 2")
+@pytest.mark.parametrize("owner", [None, {"cwd": "/project", "x": 1}, "/project", {"cwd": "/other"}])
+async def test_a_directory_that_its_folder_does_not_name_is_not_opened(tmp_path: Path, owner: object) -> None:
+    store = HandStore(tmp_path).write(cwd={"working": {"a": 1}})
+    store.edit("cwd", "meta.json", owner=owner)
+    before = store.bytes()
+    async with opened(tmp_path) as runtime:
+        with refused("E_CORRUPT") as caught:
+            await runtime.open_session("/project", "s1", "active")
+        assert caught.value.data["path"] == str(store.path("cwd", "meta.json"))
+    assert store.bytes() == before
 
 
 @holds("case store 15", "store 1.10", "Ours-5")

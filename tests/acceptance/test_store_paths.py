@@ -48,14 +48,13 @@ async def test_a_directory_is_normalised_by_its_letters_and_links_stay(tmp_path:
 async def test_two_directories_with_one_key_never_share_memory(tmp_path: Path) -> None:
     store = HandStore(tmp_path, "/a-b/c").write(cwd={"working": {"whose": "first"}})
     before = store.bytes()
-    async with session_of(tmp_path, "other", cwd="/a/b-c", mode="passive") as session:
+    async with opened(tmp_path) as runtime:
         with refused("E_CORRUPT") as caught:
-            await session.read_state("cwd.working")
+            await runtime.open_session("/a/b-c", "other", "passive")
         assert "/a-b/c" in caught.value.message
         assert caught.value.data["path"].endswith("meta.json")
-        with refused("E_CORRUPT"):
-            await session.patch_state(cwd={"working": {"whose": "second"}})
-        assert await value(session, "global") == {}
+        rightful = await runtime.open_session("/a-b/c", "s1")
+        assert await value(rightful, "cwd.working.whose") == "first"
     assert store.bytes() == before
 
 
