@@ -100,8 +100,8 @@ def count_parsed(store: Path) -> int:
     for file in sorted(store.rglob("*.json*")):
         if ".strataflow" in file.parts:
             continue
-        texts = file.read_bytes().splitlines() if file.suffix == ".jsonl" else [file.read_bytes()]
-        for text in texts:
+        lines = [line for line in file.read_bytes().splitlines() if line.strip()]
+        for text in lines if file.suffix == ".jsonl" else [file.read_bytes()]:
             try:
                 json.loads(text)
             except ValueError as error:

@@ -73,7 +73,7 @@ class ToolHost:
     _is_decided: trio.Event = attrs.field(factory=trio.Event)
     _lines: dict[tuple[str, str], _Line] = attrs.field(factory=dict)
     _pending: dict[int, Pending] = attrs.field(factory=dict)
-    _unwritten: int = 0
+    unwritten: int = 0
     _unwritten_bytes: int = 0
     _has_room: trio.Event = attrs.field(factory=trio.Event)
     _answers: deque[tuple[bytes, int]] = attrs.field(factory=deque)
@@ -107,7 +107,7 @@ class ToolHost:
         """Take requests until the input ends, or until ``stop_reading``."""
         with self._reading:
             while await self._read_one(nursery):
-                while self._unwritten >= REQUESTS_MAX or self._unwritten_bytes >= REQUEST_BYTES_MAX:  # Q2
+                while self.unwritten >= REQUESTS_MAX or self._unwritten_bytes >= REQUEST_BYTES_MAX:  # Q2
                     self._has_room = trio.Event()
                     await self._has_room.wait()
         self.has_ended.set()
@@ -151,7 +151,7 @@ class ToolHost:
                 except OSError as error:
                     self.delivery_error = error
                     self.stop_reading()
-            self._unwritten -= 1
+            self.unwritten -= 1
             self._unwritten_bytes -= size
             self._has_room.set()
             self._look_drained()
@@ -235,7 +235,7 @@ class ToolHost:
     # -- answers ------------------------------------------------------------------------------------------------
 
     def _count(self, size: int) -> None:
-        self._unwritten += 1
+        self.unwritten += 1
         self._unwritten_bytes += size
 
     def _answer(self, id_: Any, size: int, *, result: Any = None, error: StrataflowError | None = None) -> None:
@@ -246,7 +246,7 @@ class ToolHost:
         self._progress_s = trio.current_time()
 
     def _look_drained(self) -> None:
-        if self.has_ended.is_set() and not self._unwritten:
+        if self.has_ended.is_set() and not self.unwritten:
             self.has_drained.set()
 
 
