@@ -28,7 +28,7 @@ from .algebra import (
     read_shared,
     shown,
 )
-from .checkpoint import NOTHING, CheckpointReport, Root, checkpoint, finish_prepared
+from .checkpoint import NOTHING, CheckpointReport, Root, checkpoint
 from .codec import compact, parse_strict, pretty
 from .disk import RealDisk, resolve_root
 from .disk_paths import check_path, disk_refusal, wrong_kind
@@ -79,6 +79,7 @@ from .ports import (
 from .reader import LogEntry, StoreLook, StoreReader
 from .rebuild import RebuildReport, rebuild
 from .receipts import Receipt
+from .renames import finish_prepared
 from .rows import Durability, NewRow, Row, RowKind, ScopePart
 from .settings import Settings, settings_from
 from .shared_pi import SharedPiLock, prepare_shared

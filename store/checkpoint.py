@@ -25,12 +25,13 @@ from .algebra import HISTORY_LIMIT_MAX, StoreError, StrataflowError
 from .documents import foreign_members
 from .foreign import Stamp, supersede
 from .image import ScopeImage, image_of, session_lineage
-from .journal_types import NO_ROWS, CheckpointList, Journal, JournalView
+from .journal_types import Journal, JournalView
 from .layout import META, Layout, SessionAddress, scope_kind
 from .loading import Loaded, LoadedScope, Wanted, load
 from .ports import Disk
+from .renames import finish_prepared
 from .rows import Row
-from .scope_files import encode_scope, encode_session, legal_suffix, read_scope
+from .scope_files import encode_scope, encode_session, legal_suffix
 from .staged_files import Staging
 
 _ROUNDS_MAX = 50
@@ -43,6 +44,11 @@ class Root:
 
     head: int
     images: Mapping[str, ScopeImage]
+
+    def reaches(self, loaded: Loaded) -> bool:
+        """Whether memory and the rows that were read leave no gap: others may have written files since ``head``."""
+        known = [item.through for name, item in loaded.scopes.items() if name in self.images]
+        return all(through <= self.head for through in [*known, loaded.view.checkpointed_through] if known)
 
 
 NOTHING = Root(0, {})
@@ -94,6 +100,9 @@ def checkpoint(
         if not dirty:
             return CheckpointReport(through=view.head, superseded=tuple(superseded))
         loaded = load(disk, layout, journal, _with_neighbours(dirty), after=None, known=root.images.keys())
+        if not root.reaches(loaded):
+            root = NOTHING
+            continue
         foreign = [item for item in loaded.scopes.values() if item.is_foreign]
         if not foreign:
             images = _images(loaded.scopes, loaded.view.rows, root)
@@ -225,75 +234,3 @@ def _through(view: JournalView, written: Set[str]) -> int:
         if not row.touches() <= written:
             return row.seq - 1
     return view.head
-
-
-def finish_prepared(disk: Disk, layout: Layout, journal: Journal) -> tuple[str, ...]:
-    """Finish the prepared list, if there is one. Returns the scopes that turned out to be foreign."""
-    prepared = journal.view(NO_ROWS).prepared
-    if prepared is None:
-        _sweep(disk, layout)
-        return ()
-    lost = carry_out(disk, layout, prepared)
-    after = {scope: base for scope, base in prepared.after.items() if scope not in lost}
-    # If some are lost, nothing beyond the last finished checkpoint may count as written.
-    journal.finish(attrs.evolve(prepared, after=after, through=0 if lost else prepared.through))  # C2
-    _sweep(disk, layout)
-    return lost
-
-
-def carry_out(disk: Disk, layout: Layout, prepared: CheckpointList) -> tuple[str, ...]:
-    """Do the renames of a list, file by file, durably. Returns the scopes that turned out to be foreign.
-
-    "After" is done, "before" is renamed, anything else makes the scope foreign (C1). Safe to repeat after any stop.
-    """
-    found: dict[str, Mapping[str, str]] = {}
-    lost: set[str] = set()
-    folders: set[str] = set()
-    for move in prepared.moves:
-        scope = move.scope
-        if scope not in found:
-            # As late as can be: what a stranger writes after this look, we would rename over.
-            found[scope] = read_scope(disk, layout, scope).identity
-            if _is_known(prepared, scope, found[scope]):
-                folders |= _make_folders(disk, layout, scope)
-            else:
-                lost.add(scope)
-        if scope in lost or found[scope][move.name] == move.after:
-            continue
-        staged = layout.private("staged", move.staged)
-        if disk.stat(staged) is None:
-            lost.add(scope)
-            continue
-        disk.rename(staged, layout.file(scope, move.name))
-        folders.add(layout.folder(scope))
-    for folder in sorted(folders):
-        disk.sync_folder(folder)
-    # A stranger who came in between left a mixture. It must not count as written: then its rows are kept aside (J6).
-    lost |= {
-        scope
-        for scope, base in prepared.after.items()
-        if scope not in lost and read_scope(disk, layout, scope).identity != base.identity
-    }
-    return tuple(sorted(lost))
-
-
-def _is_known(prepared: CheckpointList, scope: str, found: Mapping[str, str]) -> bool:
-    before, after = prepared.before[scope], prepared.after[scope].identity
-    return all(found[name] in (before[name], after[name]) for name in found)
-
-
-def _make_folders(disk: Disk, layout: Layout, scope: str) -> set[str]:
-    changed = set()
-    parent = ""
-    for part in scope.split("/") if scope else ():
-        folder = f"{parent}/{part}" if parent else part
-        if disk.make_folder(layout.folder(folder)):
-            changed.add(layout.folder(parent))
-        parent = folder
-    return changed
-
-
-def _sweep(disk: Disk, layout: Layout) -> None:
-    """Remove staged files that no list names."""
-    for name in disk.list(layout.private("staged")) or ():
-        disk.unlink(layout.private("staged", name))

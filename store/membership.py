@@ -76,21 +76,25 @@ def note_ground(ground: Ground, journal: Journal) -> None:
 
 
 def live_members(ground: Ground, journal: Journal) -> list[Participant]:
-    """The participants that still hold their lock. The files of dead ones are removed."""
-    live = []
-    for member in journal.members.participants():
-        path = ground.layout.private("open", member.token)
-        if ground.disk.stat(path) is None:
-            continue
-        lock = ground.locks.open(path)
-        try:
-            if lock.try_acquire():
-                ground.disk.unlink(path)
-            else:
-                live.append(member)
-        finally:
-            lock.close()
-    return live
+    """The participants that still hold their lock. What dead ones left behind is removed, also of those who died
+    before they were recorded."""
+    disk, layout = ground.disk, ground.layout
+    tokens = {token for token in disk.list(layout.private("open")) or () if not _is_dead(ground, token)}
+    for name in disk.list(layout.private()) or ():
+        prefix, _, token = name.partition(".lock.")
+        if prefix == "pi" and token.partition(".")[0] not in tokens:
+            disk.unlink(layout.private(name))
+    return [member for member in journal.members.participants() if member.token in tokens]
+
+
+def _is_dead(ground: Ground, token: str) -> bool:
+    """Whether nobody holds the lock of a participant; then its file is removed."""
+    path = ground.layout.private("open", token)
+    lock = ground.locks.open(path)
+    try:
+        return lock.try_acquire() and ground.disk.unlink(path)
+    finally:
+        lock.close()
 
 
 def join(ground: Ground, journal: Journal, token: str, *, share_with_pi: bool) -> Member | WaitForPi:

@@ -19,13 +19,13 @@ import attrs
 
 from .algebra import Json, StoreError
 from .alone import alone
-from .checkpoint import carry_out
 from .findings import counted
 from .foreign import Stamp, write_aside
 from .journal_inspection import JournalFacts
 from .journal_reader import JournalLook
 from .membership import Ground
 from .pi_lock import look_at
+from .renames import carry_out
 from .rows import Row
 
 _DATABASE, _LOG = "journal.db", "journal.db-wal"

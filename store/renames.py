@@ -1,0 +1,88 @@
+"""The second half of a checkpoint: a prepared list is carried out, by whoever holds ``checkpoint.lock`` (J5).
+
+The invariants C1 and C2 of ``checkpoint`` hold here too. Everything may be repeated after a stop at any point.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import attrs
+
+from .codec import identity
+from .journal_types import NO_ROWS, CheckpointList, Journal
+from .layout import Layout
+from .ports import Disk
+from .scope_files import read_scope
+
+
+def finish_prepared(disk: Disk, layout: Layout, journal: Journal) -> tuple[str, ...]:
+    """Finish the prepared list, if there is one. Returns the scopes that turned out to be foreign."""
+    prepared = journal.view(NO_ROWS).prepared
+    if prepared is None:
+        _sweep(disk, layout)
+        return ()
+    lost = carry_out(disk, layout, prepared)
+    after = {scope: base for scope, base in prepared.after.items() if scope not in lost}
+    # If some are lost, nothing beyond the last finished checkpoint may count as written.
+    journal.finish(attrs.evolve(prepared, after=after, through=0 if lost else prepared.through))  # C2
+    _sweep(disk, layout)
+    return lost
+
+
+def carry_out(disk: Disk, layout: Layout, prepared: CheckpointList) -> tuple[str, ...]:
+    """Do the renames of a list, file by file, durably. Returns the scopes that turned out to be foreign.
+
+    "After" is done, "before" is renamed, anything else makes the scope foreign (C1). Safe to repeat after any stop.
+    """
+    found: dict[str, Mapping[str, str]] = {}
+    lost: set[str] = set()
+    folders: set[str] = set()
+    for move in prepared.moves:
+        scope = move.scope
+        if scope not in found:
+            found[scope] = read_scope(disk, layout, scope).identity
+            if _is_known(prepared, scope, found[scope]):
+                folders |= _make_folders(disk, layout, scope)
+            else:
+                lost.add(scope)
+        if scope in lost or found[scope][move.name] == move.after:
+            continue
+        staged, path = layout.private("staged", move.staged), layout.file(scope, move.name)
+        # Looked at as late as can be: what a stranger writes after this, we rename over.
+        if disk.stat(staged) is None or identity(disk.read(path)) != move.before:
+            lost.add(scope)
+            continue
+        disk.rename(staged, path)
+        folders.add(layout.folder(scope))
+    for folder in sorted(folders):
+        disk.sync_folder(folder)
+    # A stranger who came in between left a mixture. It must not count as written: then its rows are kept aside (J6).
+    lost |= {
+        scope
+        for scope, base in prepared.after.items()
+        if scope not in lost and read_scope(disk, layout, scope).identity != base.identity
+    }
+    return tuple(sorted(lost))
+
+
+def _is_known(prepared: CheckpointList, scope: str, found: Mapping[str, str]) -> bool:
+    before, after = prepared.before[scope], prepared.after[scope].identity
+    return all(found[name] in (before[name], after[name]) for name in found)
+
+
+def _make_folders(disk: Disk, layout: Layout, scope: str) -> set[str]:
+    changed = set()
+    parent = ""
+    for part in scope.split("/") if scope else ():
+        folder = f"{parent}/{part}" if parent else part
+        if disk.make_folder(layout.folder(folder)):
+            changed.add(layout.folder(parent))
+        parent = folder
+    return changed
+
+
+def _sweep(disk: Disk, layout: Layout) -> None:
+    """Remove staged files that no list names."""
+    for name in disk.list(layout.private("staged")) or ():
+        disk.unlink(layout.private("staged", name))
