@@ -47,7 +47,7 @@ from .follower import Follower
 from .limits import BATCH_MAX, BUSY_PAUSE_S
 from .mailbox import Mailbox
 from .store_world import StoreWorld
-from .turn import Turn
+from .turn import Turn, take
 
 ReplyT = TypeVar("ReplyT")
 
@@ -206,8 +206,11 @@ class StoreActor:
         self._has_turn = True
         try:
             self._collect(mailbox, nursery)
-            async with self._follower.root:
+            await take(self._follower.root)
+            try:
                 await self._follow_stage_append(self.world.journal)
+            finally:
+                self._follower.root.release()
         finally:
             if self._has_turn:  # M5
                 # Short: an unlock; shared with Pi, one checkpoint. Without the shield a cancellation would leave every

@@ -1,10 +1,11 @@
 """Threads for blocking calls: one kept for appends, a few for files, and as many as wait for locks.
 
 The append thread is handed its work and gives back its result without a pool's bookkeeping, since its round trip is
-the greater part of a small commit. A loop that other tasks keep busy would starve it: whenever such a loop comes
-round, ``_GilGiver`` lets go of the GIL for a moment, so that an append costs loop passes and not seconds. What lost:
-lowering the interpreter's switch interval, which would change the whole host program, and appending on the loop
-itself, which a slow disk would then stop.
+the greater part of a small commit. A loop that other tasks keep busy would starve it, since it needs the GIL after
+every system call: whenever such a loop comes round, ``_GilGiver`` lets go of the GIL until the append is through or a
+millisecond is over, so that it costs loop passes and not seconds. What lost: lowering the interpreter's switch
+interval, which would change the whole host program; a single short sleep a pass, which is one system call a pass; and
+appending on the loop itself, which a slow disk would then stop.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ T = TypeVar("T")
 # A pass of the loop that is longer than this, with work for it left, is a loop that other tasks saturate.
 _LONG_PASS_S = 0.000_5
 _LET_GO_S = 0.000_05
+_LET_GO_S_MAX = 0.001
 # Lock waiters keep their thread until the kernel answers, also when abandoned.
 _LOCK_WAITERS_MAX = 64
 _FILE_THREADS_MAX = 4
@@ -45,7 +47,9 @@ class _Job:
     token: trio.lowlevel.TrioToken
     value: Any = None
     error: BaseException | None = None
-    # Whether the waiting task has been woken, by the thread or by giving up: never twice.
+    # Whether the call has ended, as the thread says.
+    is_done: bool = False
+    # Whether the waiting task has been woken, by the thread, the loop or by giving up: never twice.
     is_settled: bool = False
 
     def run(self) -> None:
@@ -54,6 +58,7 @@ class _Job:
         except BaseException as error:
             # Whatever it is, it is raised again in the task that waits.
             self.error = error
+        self.is_done = True
 
     def deliver(self) -> None:
         if not self.is_settled:
@@ -70,10 +75,10 @@ class _Job:
 
 @final
 class _GilGiver(trio.abc.Instrument):
-    """Lets other threads have the GIL once per pass of a saturated loop, while an append is under way."""
+    """Lets the append thread have the GIL in each pass of a saturated loop, while an append is under way."""
 
     def __init__(self) -> None:
-        self.jobs = 0
+        self.jobs: set[_Job] = set()
         self._last_s = 0.0
 
     def before_io_wait(self, timeout: float) -> None:
@@ -81,7 +86,13 @@ class _GilGiver(trio.abc.Instrument):
             return
         now = time.perf_counter()
         if timeout <= 0 and now - self._last_s > _LONG_PASS_S:
-            time.sleep(_LET_GO_S)
+            end = now + _LET_GO_S_MAX
+            while now < end and not all(job.is_done for job in self.jobs):
+                time.sleep(_LET_GO_S)
+                now = time.perf_counter()
+            for job in self.jobs:
+                if job.is_done:
+                    job.deliver()  # its wake-up through the loop would take one more pass
         self._last_s = now
 
 
@@ -92,7 +103,6 @@ class AppendThread:
     def __init__(self, giver: _GilGiver) -> None:
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._giver = giver
-        self._running: set[_Job] = set()
         self._thread = threading.Thread(target=self._work, name="strataflow append", daemon=True)
         self._thread.start()
 
@@ -107,16 +117,14 @@ class AppendThread:
     async def run(self, call: Callable[[], T]) -> T:
         """See ``Threads.commit``."""
         job = _Job(call, trio.lowlevel.current_task(), trio.lowlevel.current_trio_token())
-        self._giver.jobs += 1
-        self._running.add(job)
+        self._giver.jobs.add(job)
         self._jobs.put(job)
         try:
             # Not abortable: a shield, in effect. It ends when the call ends, which is one write of bounded size, or
             # when a runtime that closes gives up on it.
             await trio.lowlevel.wait_task_rescheduled(lambda _: trio.lowlevel.Abort.FAILED)
         finally:
-            self._running.discard(job)
-            self._giver.jobs -= 1
+            self._giver.jobs.discard(job)
         if job.error is not None:
             raise job.error
         result: T = job.value
@@ -124,7 +132,7 @@ class AppendThread:
 
     def give_up(self) -> int:
         """Let the callers go with E_BROKEN, the thread to itself. Returns how many."""
-        return sum(job.give_up() for job in [*self._running])
+        return sum(job.give_up() for job in [*self._giver.jobs])
 
     def close(self) -> None:
         """End the thread once its work is done. Does not wait: it may hang in a system call."""
