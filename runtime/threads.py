@@ -2,8 +2,8 @@
 
 The append thread is handed its work and gives back its result without a pool's bookkeeping, since its round trip is
 the greater part of a small commit. A loop that other tasks keep busy would starve it, since it needs the GIL after
-every system call: whenever such a loop comes round, ``_GilGiver`` lets go of the GIL until the append is through or a
-millisecond is over, so that it costs loop passes and not seconds. What lost: lowering the interpreter's switch
+every system call: whenever such a loop comes round, ``_GilGiver`` lets go of the GIL until the append is through or two
+milliseconds are over, so that it costs loop passes and not seconds. What lost: lowering the interpreter's switch
 interval, which would change the whole host program; a single short sleep a pass, which is one system call a pass; and
 appending on the loop itself, which a slow disk would then stop.
 """
@@ -27,7 +27,7 @@ T = TypeVar("T")
 # A pass of the loop that is longer than this, with work for it left, is a loop that other tasks saturate.
 _LONG_PASS_S = 0.000_5
 _LET_GO_S = 0.000_05
-_LET_GO_S_MAX = 0.001
+_LET_GO_S_MAX = 0.002
 # Lock waiters keep their thread until the kernel answers, also when abandoned.
 _LOCK_WAITERS_MAX = 64
 _FILE_THREADS_MAX = 4
