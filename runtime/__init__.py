@@ -34,7 +34,7 @@ from ..store import (
     shown,
 )
 from .assembly import CLOSE_DEADLINE_S, CloseReport, Runtime, RuntimeEvent
-from .benchmark import MEASURES, benchmark
+from .benchmark import MEASURES, run_benchmark
 from .inspection import Inspector, inspect_store
 from .opening import open_runtime
 from .places import agent_folder, store_folder
@@ -74,7 +74,6 @@ __all__ = [
     "UnlockReport",
     "agent_folder",
     "apply_patch",
-    "benchmark",
     "compact",
     "inspect_store",
     "normalise_cwd",
@@ -82,6 +81,7 @@ __all__ = [
     "overlay",
     "parse_strict",
     "pretty",
+    "run_benchmark",
     "shown",
     "store_folder",
 ]

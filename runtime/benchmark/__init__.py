@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 MEASURES = ("single", "large", "sessions", "processes", "saturated", "written", "reads", "opening", "memory", "lag")
 
 
-def benchmark(
+def run_benchmark(
     folder: str, names: Sequence[str] = MEASURES, *, quick: bool = False, progress: Callable[[int, str], None]
 ) -> Report:
     """Measure.

@@ -6,7 +6,7 @@ import argparse
 import os
 import sys
 
-from .. import MEASURES, benchmark, pretty
+from .. import MEASURES, pretty, run_benchmark
 from .exits import ExitCode
 from .terminal import Progress
 
@@ -39,7 +39,7 @@ def run(arguments: argparse.Namespace) -> int:
     names = [name for name in MEASURES if name in (arguments.only or MEASURES)]
     progress = Progress("measures", len(names))
     try:
-        report = benchmark(folder, names, quick=arguments.quick, progress=progress.show)
+        report = run_benchmark(folder, names, quick=arguments.quick, progress=progress.show)
     finally:
         progress.end()
         if is_new and os.path.isdir(folder):
