@@ -8,7 +8,7 @@ import sys
 from .. import CheckpointReport, Json, compact, inspect_store, open_runtime
 from .exits import ExitCode, exit_code
 from .options import durability_options, json_option, place_options
-from .running import run_command
+from .running import closing, run_command
 
 _WHO = "strataflow checkpoint"
 
@@ -43,7 +43,8 @@ async def _checkpoint(arguments: argparse.Namespace) -> int:
         durability=arguments.durability,
         share_with_pi=arguments.share_with_pi,
     ) as runtime:
-        report = await runtime.checkpoint()
+        async with closing(_WHO, runtime):
+            report = await runtime.checkpoint()
     return _say(report, arguments.json)
 
 

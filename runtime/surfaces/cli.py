@@ -11,7 +11,6 @@ from . import (
     bench_command,
     checkpoint_command,
     demo_command,
-    demo_writer,
     doctor_command,
     log_command,
     patch_command,
@@ -34,7 +33,6 @@ COMMANDS = (
     checkpoint_command,
     unlock_command,
     bench_command,
-    demo_writer,
 )
 
 

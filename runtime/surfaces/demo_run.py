@@ -18,11 +18,11 @@ import trio
 from .. import Inspector, StoreError
 from .demo_check import read_claims
 from .demo_plan import Plan, session_name
-from .demo_writer import NAME
 from .terminal import Progress
 
 # Longer than any machine that works needs.
 DEADLINE_S = 120.0
+_WRITER = f"{__package__}.demo_writer"
 _LOOK_EVERY_S = 0.2
 _ROWS_MAX = 100_000
 
@@ -114,7 +114,7 @@ class DemoRun:
 
     async def _start(self, nursery: trio.Nursery, process: int, life: int, begin: Sequence[int]) -> _Child:
         notes = self.notes_folder / f"writer-{process}-life-{life}.jsonl"
-        command = [sys.executable, "-m", "strataflow", NAME, "--agent-dir", str(self.agent_dir)]
+        command = [sys.executable, "-m", _WRITER, "--agent-dir", str(self.agent_dir)]
         command += ["--durability", self.durability, "--notes", str(notes), "--process", str(process)]
         command += ["--life", str(life), "--patches", str(self.plan.patches), "--begin", *map(str, begin)]
         running = await trio.lowlevel.open_process(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)

@@ -20,23 +20,16 @@ from .. import Session, compact, open_runtime
 from .demo_plan import CWD, patch, session_name, token
 from .line_streams import ByteWriter, LineReader, take_standard_input, take_standard_output
 
-NAME = "demo-writer"
 
-
-def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Describe the command; people do not call it, so it is not listed."""
-    parser = commands.add_parser(NAME)
+def main() -> int:
+    """Write what the command line says; ``demo_run`` calls this module as a program of its own."""
+    parser = argparse.ArgumentParser(prog="strataflow demo writer")
     for name in ("agent-dir", "durability", "notes"):
         parser.add_argument(f"--{name}", required=True)
     for name in ("process", "life", "patches"):
         parser.add_argument(f"--{name}", type=int, required=True)
     parser.add_argument("--begin", type=int, nargs="+", required=True, help="for each session, its first patch")
-    parser.set_defaults(run=run)
-
-
-def run(arguments: argparse.Namespace) -> int:
-    """Write what the plan says for this process."""
-    return trio.run(_write_all, arguments)
+    return trio.run(_write_all, parser.parse_args())
 
 
 async def _write_all(arguments: argparse.Namespace) -> int:
@@ -103,3 +96,7 @@ class _Writer:
                 event="ack", session=self.session.session_id, number=number, token=mark, seq=receipt.seq
             )
             await self.output.write(b"ack\n")
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

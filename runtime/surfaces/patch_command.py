@@ -9,7 +9,7 @@ from typing import Any
 from .. import Mode, compact, open_runtime
 from .exits import ExitCode, UsageError
 from .options import json_option, place_options, session_options, working_folder, writing_options
-from .running import run_command
+from .running import closing, run_command
 from .terminal import styled
 from .tool_request import parse_arguments
 
@@ -49,11 +49,9 @@ async def _patch(arguments: argparse.Namespace, patch: Any) -> int:
     ) as runtime:
         # As for ``tools``: what was configured is for new sessions, everything else holds for existing ones too.
         mode: Mode | None = arguments.mode or (None if runtime.settings.mode else "active")
-        session = await runtime.open_session(working_folder(arguments.cwd), arguments.session, mode)
-        answer = await session.call("patch_state", patch)
-        report = await runtime.aclose()
-    for text in report.left_behind:
-        print(f"{_WHO}: {text}", file=sys.stderr)
+        async with closing(_WHO, runtime):
+            session = await runtime.open_session(working_folder(arguments.cwd), arguments.session, mode)
+            answer = await session.call("patch_state", patch)
     if arguments.json:
         print(compact(answer))
     else:

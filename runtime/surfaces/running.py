@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import sys
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 
 import trio
+
+from .. import CLOSE_DEADLINE_S, Runtime
 
 # From a signal to the end, whatever hangs.
 STOP_S = 5.0
 _LAST_RESORT_S = 4.7
+# Of that, for closing the store.
+_CLOSE_S = 4.0
 _NOTICE_AFTER_S = 1.0
 
-assert _LAST_RESORT_S < STOP_S
+assert _CLOSE_S < _LAST_RESORT_S < STOP_S
 
 
 def end_at_last(code: int) -> None:
@@ -34,6 +40,20 @@ def run_command(who: str, work: Callable[[], Awaitable[int]], *, notice: bool = 
     ``notice``: say that it waits for the store when it takes long. Raises what ``work`` raises.
     """
     return trio.run(_interruptible, who if notice else None, work)
+
+
+@asynccontextmanager
+async def closing(who: str, runtime: Runtime) -> AsyncIterator[None]:
+    """Close the store after the body, in time if a signal ended it, and tell what had to be left behind."""
+    try:
+        yield
+    finally:
+        is_ended = trio.current_effective_deadline() == -math.inf
+        # Shielded, so that others find the store left properly. It ends at its deadline.
+        with trio.CancelScope(shield=True):
+            report = await runtime.aclose(deadline_s=_CLOSE_S if is_ended else CLOSE_DEADLINE_S)
+        for text in report.left_behind:
+            print(f"{who}: {text}", file=sys.stderr)
 
 
 async def _interruptible(who: str | None, work: Callable[[], Awaitable[int]]) -> int:
