@@ -3,7 +3,7 @@
 Goal: every acknowledged patch is there, whole, in all three scopes; revisions count the accepted changes; no file, lock
 or participant stays; nobody has to repair anything in between.
 
-Method: see ``kit/kill_loop.py``. The seed decides who dies after how many acknowledgements; the kernel decides the rest.
+Method: see ``kit/kill_loop.py``. The seed decides who dies after how many acknowledgements, the kernel all else.
 """
 
 from __future__ import annotations

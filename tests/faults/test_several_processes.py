@@ -1,4 +1,4 @@
-"""Several real processes with one store: nothing is lost, revisions count, order holds, nobody starves, forks own nothing.
+"""Several real processes with one store: nothing is lost, revisions count, order holds, nobody starves.
 
 Goal: Ours-1, Ours-3 and J11 among processes of the operating system. Method: processes start, meet at a barrier (a line
 on their input), then patch as fast as they can; the parent compares what they were told with what the store holds.
@@ -26,6 +26,16 @@ from strataflow.runtime import StoreError
 
 PROCESSES = 8
 COUNT = 60
+
+
+def start(*command: str) -> subprocess.Popen[str]:
+    pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    return subprocess.Popen(command, text=True, **pipes)
+
+
+def ended_well(pid: int) -> bool:
+    """Wait for the end of a forked child."""
+    return os.waitpid(pid, 0)[1] == 0
 
 
 def talk(process: subprocess.Popen[str], line: str | None) -> str:
@@ -118,7 +128,7 @@ def test_the_canonical_files_hold_everything_when_the_last_process_has_left(cont
 
 
 @pytest.mark.slow
-async def test_eight_processes_open_a_fresh_store_at_the_same_instant(tmp_path: Path) -> None:
+def test_eight_processes_open_a_fresh_store_at_the_same_instant(tmp_path: Path) -> None:
     code = (
         "import sys, trio\n"
         "from strataflow.runtime import open_runtime\n"
@@ -130,15 +140,8 @@ async def test_eight_processes_open_a_fresh_store_at_the_same_instant(tmp_path: 
         "for number in range(4):\n"
         "    trio.run(main, f'{sys.argv[1]}{number}', sys.argv[2])\n"
     )
-    processes = [
-        subprocess.Popen(
-            [sys.executable, "-c", code, str(tmp_path / "store"), f"n{number}"],
-            stdin=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for number in range(PROCESSES)
-    ]
+    command = [sys.executable, "-c", code, str(tmp_path / "store")]
+    processes = [start(*command, f"n{number}") for number in range(PROCESSES)]
     for process in processes:
         assert process.stdin is not None
         process.stdin.write("go\n")
@@ -146,10 +149,13 @@ async def test_eight_processes_open_a_fresh_store_at_the_same_instant(tmp_path: 
     for process in processes:
         _, errors = process.communicate(timeout=60)
         assert process.returncode == 0, errors
-    for number in range(4):
-        async with opened(tmp_path / f"store{number}") as runtime:
+
+    async def count(store: Path) -> int:
+        async with opened(store) as runtime:
             session = await runtime.open_session("/project", "n0", "passive")
-            assert len((await session.read_state("global.working")).value) == PROCESSES
+            return len((await session.read_state("global.working")).value)
+
+    assert [trio.run(count, tmp_path / f"store{number}") for number in range(4)] == [PROCESSES] * 4
 
 
 def in_a_child(check: Any) -> str:
@@ -166,7 +172,7 @@ def in_a_child(check: Any) -> str:
     os.close(write_end)
     with os.fdopen(read_end, "rb") as pipe:
         said = pipe.read().decode()
-    assert os.waitpid(pid, 0)[1] == 0
+    assert ended_well(pid)
     return said
 
 
@@ -212,4 +218,4 @@ async def test_no_lock_is_inherited_by_a_forked_child(tmp_path: Path) -> None:
             await session.patch_state(global_={"working": {"b": 1}})
     os.close(write_end)
     os.close(read_end)
-    assert os.waitpid(pid, 0)[1] == 0
+    assert ended_well(pid)
