@@ -105,8 +105,8 @@ def checkpoint(
             continue
         foreign = [item for item in loaded.scopes.values() if item.is_foreign]
         if not foreign:
-            images = _images(loaded.scopes, loaded.view.rows, root)
-            report = _write(disk, layout, journal, loaded, images, dirty, stamp().new_id, history_limit)
+            found = _images(loaded.scopes, loaded.view.rows, root)
+            report = _write(disk, layout, journal, loaded, found, dirty, stamp().new_id, history_limit)
             return attrs.evolve(report, superseded=tuple(superseded))
         # One at a time: each adds a row, so the next must be judged on a new look.
         if supersede(disk, layout, journal, foreign[0], loaded.view, stamp()):
@@ -119,13 +119,14 @@ def _write(
     layout: Layout,
     journal: Journal,
     loaded: Loaded,
-    images: Mapping[str, ScopeImage],
+    found: tuple[Mapping[str, ScopeImage], Mapping[str, StrataflowError]],
     dirty: Mapping[str, Wanted],
     token: str,
     history_limit: int,
 ) -> CheckpointReport:
     view = loaded.view
-    blocked = {name: item.error for name, item in loaded.scopes.items() if name in dirty and item.error}
+    images, errors = found
+    blocked = {name: error for name, error in errors.items() if name in dirty}
     staging = Staging(disk, layout, token)
     try:
         for name in sorted(dirty.keys() - blocked.keys()):
@@ -184,9 +185,12 @@ def _with_neighbours(dirty: Mapping[str, Wanted]) -> list[Wanted]:
     return list(wanted.values())
 
 
-def _images(loaded: Mapping[str, LoadedScope], rows: Iterable[Row], root: Root) -> dict[str, ScopeImage]:
-    """Each usable scope with the rows on top that it, in memory or in its files, does not contain."""
+def _images(
+    loaded: Mapping[str, LoadedScope], rows: Iterable[Row], root: Root
+) -> tuple[dict[str, ScopeImage], dict[str, StrataflowError]]:
+    """Each usable scope with the rows on top that it, in memory or in its files, does not contain; and the others."""
     images, through = {}, {}
+    errors = {name: item.error for name, item in loaded.items() if item.error is not None}
     for name, item in loaded.items():
         if item.error is None and name in root.images:
             images[name], through[name] = root.images[name], root.head
@@ -195,8 +199,12 @@ def _images(loaded: Mapping[str, LoadedScope], rows: Iterable[Row], root: Root) 
     for row in rows:
         for scope in row.touches() & images.keys():
             if row.seq > through[scope]:
-                images[scope] = images[scope].apply(row)
-    return images
+                try:
+                    images[scope] = images[scope].apply(row)
+                except StoreError as error:
+                    errors[scope] = error
+                    del images[scope]
+    return images, errors
 
 
 def _encode(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import attrs
 
-from .algebra import Boundary, Lineage, ScopeState, empty_scope, replay
+from .algebra import Boundary, Lineage, ScopeState, StoreError, empty_scope, replay
 from .documents import RunRecord
 from .layout import scope_kind
 from .loading import LoadedScope
@@ -34,20 +34,25 @@ class ScopeImage:
     last_writer: str | None = None
 
     def apply(self, row: Row) -> ScopeImage:
-        """This scope after one row that touches it."""
+        """This scope after one row that touches it.
+
+        Raises:
+          StoreError: E_CORRUPT if the row does not follow what the files and the rows before it say.
+        """
         content = row.content
         name = scope_kind(self.scope)
         part = None if name in row.superseded else content.parts.get(name)
         state, run, lineage = self.state, self.run, self.lineage
         if part is not None:
             if state is None:
-                assert part.base is not None, (self.scope, row.seq)
+                if part.base is None:
+                    raise self._not_following(row)
                 state = empty_scope(part.base)
             if part.record is not None:
-                assert content.boundary is not None
+                if content.boundary is None or part.revision != state.revision + 1:
+                    raise self._not_following(row)
                 value = replay(state.value, part.record)
                 state = state.follow(content.boundary, part.record, value, part.floor)
-                assert state.revision == part.revision, (self.scope, row.seq, state.revision, part.revision)
             if part.evidence is not None:
                 state = attrs.evolve(state, evidence=part.evidence)
         changed = part is not None
@@ -64,6 +69,15 @@ class ScopeImage:
             lineage=lineage,
             last_seq=row.seq if changed else self.last_seq,
             last_writer=content.writer if changed else self.last_writer,
+        )
+
+    def _not_following(self, row: Row) -> StoreError:
+        return StoreError(
+            "E_CORRUPT",
+            f"{self.scope or 'global'}: row {row.seq} of the journal does not follow the files and the rows before it; "
+            "`strataflow doctor` tells more",
+            scope=self.scope,
+            seq=row.seq,
         )
 
 

@@ -81,7 +81,7 @@ class MemoryStore:
                 if scope in self.accepted and row.content.writer != self.writer and row.changes_files_of(scope):
                     self._fence(scope, row)
                 if scope in self.images and self._is_owner(scope, row):
-                    self.images[scope] = self.images[scope].apply(row)
+                    self._advance(scope, self.images[scope], [row])
             superseded = row.content.more.get("superseded")
             if isinstance(superseded, str):
                 self._note_superseded(superseded, row)
@@ -171,14 +171,20 @@ class MemoryStore:
                 self.errors[scope] = found.error
                 continue
             self.errors.pop(scope, None)
-            image = image_of(found)
-            for row in on_top[scope]:
-                if row.seq > found.through:
-                    image = image.apply(row)
-            self._compare_writers(scope, image)
-            self.images[scope] = image
+            self._advance(scope, image_of(found), [row for row in on_top[scope] if row.seq > found.through])
             self.position = max(self.position, found.position)
         return True
+
+    def _advance(self, scope: str, image: ScopeImage, rows: Iterable[Row]) -> None:
+        """Publish a scope with rows on top. Rows that do not follow are that scope's trouble, not everybody's."""
+        try:
+            for row in rows:
+                image = image.apply(row)
+        except StoreError as error:
+            self.errors[scope] = error
+        else:
+            self._compare_writers(scope, image)
+            self.images[scope] = image
 
     def _compare_writers(self, scope: str, image: ScopeImage) -> None:
         """The fence after a reload, when the rows themselves may be gone (J12)."""

@@ -193,10 +193,12 @@ def _images(
     errors: dict[ScopeName, StrataflowError] = {}
     for number, (name, item) in enumerate(zip(SCOPES, wanted, strict=False)):
         found = loaded.scopes[item.scope]
-        if found.error is not None:
-            errors[name] = found.error
-            continue
-        images[number] = replayed(found, loaded.view.rows)
+        try:
+            if found.error is not None:
+                raise found.error
+            images[number] = replayed(found, loaded.view.rows)
+        except StrataflowError as error:
+            errors[name] = error
     if images[0].state is None and images[1].state is not None and "global" not in errors:
         # A patch would begin a new one; a reader must not take what is lost for what never was (store 3.2.6).
         errors["global"] = StoreError(
