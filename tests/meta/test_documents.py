@@ -20,6 +20,8 @@ from strataflow.runtime.surfaces import cli
 from strataflow.store import ConfigError, StrataflowError, settings_from
 
 ROOMS = ("tutorial", "how-to", "reference", "explanation", "design")
+# Pages for builders, which come and go with the program that writes them.
+WRITTEN_BY_PROGRAMS = {"docs/acceptance.md", "docs/explanation/performance.md"}
 API_PAGE = "docs/reference/python-api.md"
 ERRORS_PAGE = "docs/reference/errors.md"
 CLI_PAGE = "docs/reference/cli.md"
@@ -45,12 +47,13 @@ def test_every_page_of_the_docs_can_be_reached_from_the_readme() -> None:
         if page not in seen and page.endswith(".md"):
             seen.add(page)
             waiting += [link.path for link in links(page)]
-    assert [page for page in pages() if page.startswith("docs/") and page not in seen] == []
+    missed = {page for page in pages() if page.startswith("docs/")} - seen
+    assert missed <= WRITTEN_BY_PROGRAMS
 
 
 def test_every_page_of_the_docs_stands_in_one_of_the_rooms() -> None:
     lonely = [page for page in pages() if page.startswith("docs/") and page.split("/")[1] not in ROOMS]
-    assert set(lonely) <= {"docs/README.md", "docs/acceptance.md"}
+    assert set(lonely) - WRITTEN_BY_PROGRAMS == {"docs/README.md"}
 
 
 # -- the tree -------------------------------------------------------------------------------------------------------
