@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, final
+from typing import Any, Literal, TypeVar, final
 
 import attrs
 import trio
 
-from ..actors import AcceptResponse, ActorRef, Commit, Refresh, SelectMode, SessionCell
+from ..actors import AcceptResponse, ActorRef, Commit, Refresh, Request, SelectMode, SessionCell
 from ..store import (
     MODES,
     SCOPES,
@@ -30,9 +30,10 @@ from ..store import (
     read_shared,
     shown,
 )
+from .call_arguments import is_text, no_members, only_member, read_arguments
 from .lifetime import Lifetime
 
-_SCOPE_NAMES: dict[str, ScopeName] = {"global_": "global", "cwd": "cwd", "session": "session"}
+ReplyT = TypeVar("ReplyT")
 
 
 @final
@@ -106,14 +107,14 @@ class Session:
 
     async def _accept_response(self, text: str, admit: Callable[[], None]) -> Receipt:
         self._check()
-        if type(text) is not str or not _is_text(text):
+        if type(text) is not str or not is_text(text):
             raise CallError("E_JSON", f"the answer must be a plain string, not {shown(text)}", pointer="/text")
-        return await self._actor.ask(AcceptResponse(text, admit))
+        return await self._withdrawable(lambda admit: AcceptResponse(text, admit), admit)
 
     async def set_mode(self, mode: Mode) -> Mode:
         """Select ``"active"``, ``"passive"`` or ``"off"`` for this session, over its memory as it is now.
 
-        Always a checkpoint. If it raises Cancelled, the choice may still be carried out.
+        Always a checkpoint. If it raises Cancelled, nothing was changed, or the choice is carried out whole.
 
         Raises:
           CallError: E_SHAPE for another mode.
@@ -125,7 +126,25 @@ class Session:
         self._check()
         if mode not in MODES:
             raise CallError("E_SHAPE", f"mode {shown(mode)} is not one of {', '.join(MODES)}")
-        return await self._actor.ask(SelectMode(mode, admit))
+        return await self._withdrawable(lambda admit: SelectMode(mode, admit), admit)
+
+    async def _withdrawable(
+        self, message: Callable[[Callable[[], None]], Request[ReplyT]], admit: Callable[[], None]
+    ) -> ReplyT:
+        """Ask the session's actor. A caller that is cancelled before the change is staged withdraws it (store 3.4.5):
+        the actor has begun with the message by then, but the store has not."""
+        is_withdrawn = False
+
+        def admit_unless_withdrawn() -> None:
+            if is_withdrawn:
+                raise StoreError("E_ABORTED", "the caller was cancelled; nothing was stored")
+            admit()
+
+        try:
+            return await self._actor.ask(message(admit_unless_withdrawn))
+        except trio.Cancelled:
+            is_withdrawn = True
+            raise
 
     # -- reading ------------------------------------------------------------------------------------------------
 
@@ -148,7 +167,7 @@ class Session:
           CallError: E_OFF.
           StoreError: the reason why a scope that is needed can not be read.
         """
-        arguments = _read_arguments(path, paths, projection)
+        arguments = read_arguments(path, paths, projection)
         await self._before_reading(fresh)
         return read(self._state.view(self._cell.writable()), arguments)
 
@@ -161,7 +180,7 @@ class Session:
         fresh: bool = False,
     ) -> str:
         """As ``read_state``, as JSON text without a copy in between."""
-        arguments = _read_arguments(path, paths, projection)
+        arguments = read_arguments(path, paths, projection)
         await self._before_reading(fresh)
         return compact(read_shared(self._state.view(self._cell.writable()), arguments).to_json())
 
@@ -201,12 +220,12 @@ class Session:
                 await self._before_reading(False)
                 return read(self._state.view(self._cell.writable()), arguments).to_json()
             case "accept_response":
-                receipt = await self._accept_response(_only_member(arguments, "text"), admit)
+                receipt = await self._accept_response(only_member(arguments, "text"), admit)
                 return {"changed": receipt.changed, "step": receipt.step, "revision": receipt.revision}
             case "set_mode":
-                return {"mode": await self._set_mode(_only_member(arguments, "mode"), admit)}
+                return {"mode": await self._set_mode(only_member(arguments, "mode"), admit)}
             case "status":
-                _no_members(arguments)
+                no_members(arguments)
                 return await self.status()
         raise RequestError("E_REQUEST", f"there is no call {shown(name)}", call=str(name)[:96])
 
@@ -256,36 +275,3 @@ def _patch(
         return draft.stage_patch(address, patches)
 
     return stage
-
-
-def _is_text(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
-def _read_arguments(path: str | None, paths: Sequence[str] | None, projection: str) -> Json:
-    arguments: Json = {"projection": projection}
-    if path is not None:
-        arguments["path"] = path
-    if paths is not None:
-        arguments["paths"] = list(paths) if isinstance(paths, tuple) else paths
-    return arguments
-
-
-def _only_member(arguments: Any, name: str) -> Any:
-    if type(arguments) is not dict:
-        raise CallError("E_SHAPE", f"the arguments must be an object with {name!r}")
-    for key in arguments:
-        if key != name:
-            raise CallError("E_FIELD", f"there is no argument {shown(key)}; the only one is {name!r}")
-    if name not in arguments:
-        raise CallError("E_SHAPE", f"argument {name!r} is missing")
-    return arguments[name]
-
-
-def _no_members(arguments: Any) -> None:
-    if type(arguments) is not dict or arguments:
-        raise CallError("E_SHAPE", "this call takes no arguments: give {}")

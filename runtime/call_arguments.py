@@ -1,0 +1,49 @@
+"""The arguments of a session's calls: what is checked before anybody is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ..store import CallError, Json, shown
+
+
+def is_text(text: str) -> bool:
+    """Whether a string can be stored: it holds no lone surrogate."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def read_arguments(path: str | None, paths: Sequence[str] | None, projection: str) -> Json:
+    """The arguments of ``read_state`` as a model gives them; what is wrong with them is told by the read itself."""
+    arguments: Json = {"projection": projection}
+    if path is not None:
+        arguments["path"] = path
+    if paths is not None:
+        arguments["paths"] = list(paths) if isinstance(paths, tuple) else paths
+    return arguments
+
+
+def only_member(arguments: Any, name: str) -> Any:
+    """The value of the only argument of a call.
+
+    Raises:
+      CallError: E_SHAPE, E_FIELD.
+    """
+    if type(arguments) is not dict:
+        raise CallError("E_SHAPE", f"the arguments must be an object with {name!r}")
+    for key in arguments:
+        if key != name:
+            raise CallError("E_FIELD", f"there is no argument {shown(key)}; the only one is {name!r}")
+    if name not in arguments:
+        raise CallError("E_SHAPE", f"argument {name!r} is missing")
+    return arguments[name]
+
+
+def no_members(arguments: Any) -> None:
+    """Refuse (E_SHAPE) whatever is not ``{}``."""
+    if type(arguments) is not dict or arguments:
+        raise CallError("E_SHAPE", "this call takes no arguments: give {}")
