@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 
@@ -47,7 +48,9 @@ def main(arguments: Sequence[str] | None = None, version: str = "") -> int:
     given = parser.parse_args(arguments)
     who = f"strataflow {given.command}"
     try:
-        return int(given.run(given))
+        code = int(given.run(given))
+        sys.stdout.flush()
+        return code
     except StrataflowError as error:
         say_error(who, error)
         return exit_code(error)
@@ -55,7 +58,8 @@ def main(arguments: Sequence[str] | None = None, version: str = "") -> int:
         print(f"{who}: {error}", file=sys.stderr)
         return ExitCode.USAGE
     except BrokenPipeError:
-        # Whoever read our output has seen enough.
+        # Whoever read our output has seen enough; what is left in the buffer goes nowhere.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return ExitCode.REFUSED
     except KeyboardInterrupt:
         print(f"{who}: interrupted", file=sys.stderr)

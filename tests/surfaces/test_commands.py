@@ -279,6 +279,16 @@ def test_a_command_that_waits_says_so_and_ends_by_a_signal(command: Command, sto
 
 
 @pytest.mark.slow
+def test_a_reader_that_has_seen_enough_ends_a_command_quietly(command: Command, store: Path) -> None:
+    readable, writable = os.pipe()
+    os.close(readable)
+    arguments = [sys.executable, "-m", "strataflow", "status"]
+    done = subprocess.run(arguments, stdout=writable, stderr=subprocess.PIPE, timeout=60, check=False)
+    os.close(writable)
+    assert (done.returncode, done.stderr) == (1, b"")
+
+
+@pytest.mark.slow
 def test_the_script_and_the_module_tell_the_version_at_once() -> None:
     code = "import sys, strataflow.__main__ as m; sys.argv[1:] = ['--version']; m.main(); print('trio' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, timeout=60, check=True, text=True)
