@@ -33,8 +33,8 @@ from ..store import (
     UnlockReport,
     diagnose,
     read,
+    read_settings,
     rebuild,
-    settings_from,
     status_of,
     unlock,
 )
@@ -67,7 +67,7 @@ class Inspector:
           ConfigError: the root ``config.json`` can not be used.
         """
         path = self._ground.layout.config
-        return settings_from(path, self._ground.disk.read(path))
+        return read_settings(self._ground.disk, path)
 
     def read(self, cwd: str, session_id: str, arguments: Json, history_limit: int | None = None) -> ReadResult:
         """What a session reads, by the arguments of ``read_state``.

@@ -22,7 +22,7 @@ from ..store import (
     RealDisk,
     RealProcessTable,
     SqliteJournal,
-    settings_from,
+    read_settings,
     shown,
 )
 from .assembly import CLOSE_DEADLINE_S, Runtime, RuntimeEvent
@@ -83,7 +83,7 @@ async def open_runtime_in(
 ) -> AsyncIterator[Runtime]:
     """As ``open_runtime``, in any world."""
     layout = seams.ground.layout
-    settings = await seams.threads.work(lambda: settings_from(layout.config, seams.ground.disk.read(layout.config)))
+    settings = await seams.threads.work(lambda: read_settings(seams.ground.disk, layout.config))
     limit = settings.history_limit if history_limit is None else history_limit
     if type(limit) is not int or not 0 <= limit <= HISTORY_LIMIT_MAX:
         raise ConfigError("E_CONFIG", f"history limit {shown(limit)} is not an integer from 0 to {HISTORY_LIMIT_MAX}")

@@ -81,7 +81,7 @@ from .rebuild import RebuildReport, rebuild
 from .receipts import Receipt
 from .renames import finish_prepared
 from .rows import Durability, NewRow, Row, RowKind, ScopePart
-from .settings import Settings, settings_from
+from .settings import Settings, read_settings, settings_from
 from .shared_pi import SharedPiLock, prepare_shared
 from .status import Status, plane_sizes, status_of
 from .unlock import UnlockReport, unlock
@@ -193,6 +193,7 @@ __all__ = [
     "prepare_shared",
     "pretty",
     "read",
+    "read_settings",
     "read_shared",
     "rebuild",
     "resolve_root",

@@ -20,7 +20,7 @@ from .layout import (
     scope_files,
 )
 from .ports import Disk, FileStat
-from .settings import settings_from
+from .settings import read_settings
 
 # A program that replaces files through a sibling leaves one like this if it dies in between (store 2.2).
 _TEMPORARY = re.compile(r"\..+\.[0-9]+\.[0-9a-fA-F-]+\.tmp")
@@ -119,5 +119,5 @@ def check_ground(disk: Disk, layout: Layout) -> Iterator[Finding]:
 
 def check_settings(disk: Disk, layout: Layout) -> Iterator[Finding]:
     """The operator's ``config.json``."""
-    settings_from(layout.config, disk.read(layout.config))
+    read_settings(disk, layout.config)
     yield Finding("ok", "settings", layout.config, "can be used, or is missing and the defaults hold")

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import attrs
 
-from .algebra import HISTORY_LIMIT_DEFAULT, HISTORY_LIMIT_MAX, CallError, ConfigError, shown
+from .algebra import HISTORY_LIMIT_DEFAULT, HISTORY_LIMIT_MAX, CallError, ConfigError, StoreError, shown
 from .codec import parse_strict
 from .documents import MODES, Mode, is_count
+from .ports import Disk
 
 
 @attrs.frozen
@@ -19,6 +20,17 @@ class Settings:
     history_limit: int = HISTORY_LIMIT_DEFAULT
     # What an existing session without a usable mode falls back to (store 7.4).
     inactive_mode: Mode = "off"
+
+
+def read_settings(disk: Disk, path: str) -> Settings:
+    """Read the file of the settings. One that is there and can not be read is E_CONFIG too (store 7.1)."""
+    try:
+        data = disk.read(path)
+    except StoreError as error:
+        if error.data.get("path") != path:
+            raise  # a folder on the way: no trouble of the settings
+        raise ConfigError("E_CONFIG", error.message, **error.data) from error
+    return settings_from(path, data)
 
 
 def settings_from(path: str, data: bytes | None) -> Settings:
