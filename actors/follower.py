@@ -84,12 +84,12 @@ class Follower:
 
     async def _reload(self, scopes: Sequence[str] | None) -> None:
         """Read scopes anew from files and rows; None: everything. The root must be held."""
-        whole = scopes is None
-        wanted = [item for item in self._state.wanted() if scopes is None or item.scope in scopes]
-        while True:
-            loaded = await self._load(wanted, None if whole else self._state.head)
-            if self._state.install(loaded, whole=whole):
+        if scopes is not None:
+            wanted = [item for item in self._state.wanted() if item.scope in scopes]
+            if self._state.install(await self._load(wanted, self._state.head)):
                 return
+        # Everything, also where a part was not enough: the rows that belong on top of it are gone from memory.
+        self._state.install(await self._load(self._state.wanted(), None), whole=True)
 
     async def _load(self, wanted: Sequence[Wanted], after: int | None) -> Loaded:
         ground, journal = self._world.ground, self._world.journal
@@ -125,7 +125,9 @@ class Follower:
                         raise found.error
                 async with self.root:
                     self._state.check_owner(address)
-                    if self._state.install(loaded):
+                    if not self._state.install(loaded):
+                        await self._reload(None)
+                    else:
                         wanted = self._lacking(address, wanted)
                         if not wanted:
                             self._state.accept(address)

@@ -25,7 +25,7 @@ from .algebra import HISTORY_LIMIT_MAX, StoreError, StrataflowError
 from .documents import foreign_members
 from .foreign import Stamp, supersede
 from .image import ScopeImage, image_of, session_lineage
-from .journal_types import Journal, JournalView
+from .journal_types import CheckpointList, Journal, JournalView
 from .layout import META, Layout, SessionAddress, scope_kind
 from .loading import Loaded, LoadedScope, Wanted, load
 from .ports import Disk
@@ -98,6 +98,8 @@ def checkpoint(
         view = journal.view(None)
         dirty = _dirty_scopes(view.rows)
         if not dirty:
+            if view.rows:  # rows that concern no file, such as that of a superseded scope
+                journal.finish(CheckpointList(view.head, {}, {}, ()))
             return CheckpointReport(through=view.head, superseded=tuple(superseded))
         loaded = load(disk, layout, journal, _with_neighbours(dirty), after=None, known=root.images.keys())
         if not root.reaches(loaded):
@@ -146,14 +148,15 @@ def _write(
     except BaseException:
         staging.discard()
         raise
-    lost = finish_prepared(disk, layout, journal)
+    done = finish_prepared(disk, layout, journal)
     return CheckpointReport(
-        through=through,
-        scopes=tuple(name for name in prepared.after if name not in lost),
+        # What the journal says now: a scope may have turned out to be foreign, or all of them blocked.
+        through=journal.view(view.head).checkpointed_through,
+        scopes=tuple(name for name in prepared.after if name not in done.left_out),
         files=len(prepared.moves),
         size_bytes=staging.size_bytes,
         pruned_rows=journal.prune(HISTORY_LIMIT_MAX),  # C3
-        blocked=blocked,
+        blocked={**blocked, **done.refused},
     )
 
 
