@@ -45,10 +45,27 @@ def net_record(before: Json, after: Json, touched: Any = EVERYTHING) -> Json:
       CallError: E_INDEX, an array became an object whose keys are all indexes; such a record would edit the array
         instead of replacing it (Ours-7).
     """
-    return _difference(before, after, touched, "")
+    try:
+        return _difference(before, after, touched)
+    except _Ambiguous as ambiguous:
+        where = "".join(pointer_token(key) for key in reversed(ambiguous.path))
+        raise CallError(
+            "E_INDEX",
+            f"the array at {shown(where)} would become an object with index keys only; "
+            "delete it in one call and write the object in the next",
+            pointer=where,
+        ) from None
 
 
-def _difference(before: Json, after: Json, touched: Any, pointer: str) -> Json:
+class _Ambiguous(Exception):
+    """An array that would become an object of indexes; callers on the way up add their key."""
+
+    def __init__(self, key: str) -> None:
+        super().__init__(key)
+        self.path = [key]
+
+
+def _difference(before: Json, after: Json, touched: Any) -> Json:
     record: Json = {}
     keys: Iterable[str]
     keys = touched if type(touched) is dict else [*before, *(key for key in after if key not in before)]
@@ -61,20 +78,15 @@ def _difference(before: Json, after: Json, touched: Any, pointer: str) -> Json:
             record[key] = None
         elif type(old) is dict and type(new) is dict:
             below = touched[key] if type(touched) is dict else EVERYTHING
-            change = _difference(old, new, below, pointer + pointer_token(key))
+            try:
+                change = _difference(old, new, below)
+            except _Ambiguous as ambiguous:
+                ambiguous.path.append(key)
+                raise
             if change:
                 record[key] = change
         elif old is _MISSING or not same(old, new):
             if type(old) is list and type(new) is dict and is_index_form(new):
-                _refuse_ambiguous(pointer + pointer_token(key))
+                raise _Ambiguous(key)
             record[key] = new
     return record
-
-
-def _refuse_ambiguous(pointer: str) -> None:
-    raise CallError(
-        "E_INDEX",
-        f"the array at {shown(pointer)} would become an object with index keys only; "
-        "delete it in one call and write the object in the next",
-        pointer=pointer,
-    )

@@ -169,33 +169,40 @@ def _check(name: ScopeName, after: Json, patch: Json) -> None:
 
 
 def _check_nulls(after: Json, patch: Json, pointer: str) -> None:
-    found = _null_below(after, patch, pointer)
-    if found is not None:
+    path = _null_below(after, patch)
+    if path is not None:
+        found = pointer + "".join(pointer_token(key) for key in reversed(path))
         raise CallError(
             "E_NULL", f"null at {shown(found)} would be stored inside an array; leave it out", pointer=found
         )
 
 
-def _null_below(value: Any, guide: Any, pointer: str) -> str | None:
-    """Pointer of the first null in the parts of ``value`` that the patch ``guide`` wrote."""
-    if value is None:
-        return pointer
+def _null_below(value: Any, guide: Any) -> list[str | int] | None:
+    """The way to the first null in the parts of ``value`` that the patch ``guide`` wrote, last key first.
+
+    Only a refusal pays for a path, and scalars, the most of a large patch, are passed over without a call.
+    """
     if type(value) is dict:
         # Values are walked for nulls only where the patch put them: below an array, or as a whole new object.
         for key in guide if type(guide) is dict else value:
-            if key in value:
-                below = guide[key] if type(guide) is dict else EVERYTHING
-                found = _null_below(value[key], below, pointer + pointer_token(key))
+            item = value.get(key, "")
+            if item is None:
+                return [key]
+            if type(item) is dict or type(item) is list:
+                found = _null_below(item, guide[key] if type(guide) is dict else EVERYTHING)
                 if found is not None:
-                    return found
-    elif type(value) is list:
+                    return [*found, key]
+    else:
         edits_elements = type(guide) is dict and is_index_form(guide)
         places = [(int(key[1:-1]), guide[key]) for key in guide] if edits_elements else enumerate(value)
         for place in places:
-            index, below = place[0], place[1] if edits_elements else EVERYTHING
-            found = _null_below(value[index], below, f"{pointer}/{index}")
-            if found is not None:
-                return found
+            item, below = value[place[0]], place[1] if edits_elements else EVERYTHING
+            if item is None:
+                return [place[0]]
+            if type(item) is dict or type(item) is list:
+                found = _null_below(item, below)
+                if found is not None:
+                    return [*found, place[0]]
     return None
 
 
