@@ -24,6 +24,7 @@ from ..store import (
     Root,
     Stamp,
     StoreError,
+    StrataflowError,
     checkpoint,
     ensure_pi_lock,
     live_members,
@@ -55,7 +56,8 @@ class Checkpointer:
     _one_at_a_time: trio.Lock = attrs.field(factory=trio.Lock, init=False)
     _last_work_s: float = attrs.field(default=0.0, init=False)
     _written_bytes: int = attrs.field(default=0, init=False)
-    _failure: StoreError | None = attrs.field(default=None, init=False)
+    _failure: StrataflowError | None = attrs.field(default=None, init=False)
+    _blocked: dict[str, str] = attrs.field(factory=dict, init=False)
     _is_over_bound: bool = attrs.field(default=False, init=False)
     turn: Turn | None = attrs.field(default=None, init=False)
 
@@ -72,13 +74,11 @@ class Checkpointer:
         """Why commits must wait: checkpoints fail and the journal has reached its bound."""
         if not self._is_over_bound:
             return None
-        cause = self._failure
-        return StoreError(
-            "E_DISK",
-            f"the canonical files can not be written ({cause}) and the journal has reached "
-            f"{JOURNAL_BYTES_MAX >> 20} MiB; remove the cause",
-            path=self._world.ground.layout.root,
-        )
+        why = f"the journal has reached {JOURNAL_BYTES_MAX >> 20} MiB"
+        if self._world.shared_pi is not None:
+            why = "the store is shared with Pi, which reads only them"
+        text = f"the canonical files can not be written ({self._failure}) and {why}; remove the cause"
+        return StoreError("E_DISK", text, path=self._world.ground.layout.root)
 
     async def run(self) -> None:
         """Write when it is due, until cancelled."""
@@ -100,7 +100,7 @@ class Checkpointer:
                 if error.code not in ("E_DISK", "E_BUSY"):
                     raise
                 self._world.report("checkpoint-failed", error=error)
-            else:
+            if self._failure is None:
                 retry_s = CHECKPOINT_IDLE_S
 
     async def _wait_for_a_good_moment(self) -> None:
@@ -142,18 +142,26 @@ class Checkpointer:
         return self.turn.held() if self._world.shared_pi is not None else nullcontext()
 
     def note(self, outcome: CheckpointReport | StoreError) -> None:
-        """How a checkpoint ended."""
+        """How a checkpoint ended. One that had to leave a scope out is tried again like one that failed."""
         if isinstance(outcome, StoreError):
-            self._failure = outcome
-            # Shared with Pi, everything must be in the files before the next batch (J7).
-            is_large = self._world.journal.size_bytes() > JOURNAL_BYTES_MAX
-            self._is_over_bound = is_large or self._world.shared_pi is not None
-            self._due.set()
+            self._note_failure(outcome)
             return
-        self._failure, self._is_over_bound = None, False
         self._state.drop_pending(outcome.through)
-        for scope, cause in outcome.blocked.items():
-            self._world.report("checkpoint-blocked", scope=scope, error=cause)
+        blocked = {scope: str(cause) for scope, cause in outcome.blocked.items()}
+        for scope, cause in blocked.items():
+            if self._blocked.get(scope) != cause:  # once, and not with each attempt
+                self._world.report("checkpoint-blocked", scope=scope, error=cause)
+        self._blocked = blocked
+        self._failure, self._is_over_bound = None, False
+        for error in outcome.blocked.values():
+            self._note_failure(error)
+
+    def _note_failure(self, error: StrataflowError) -> None:
+        self._failure = error
+        # Shared with Pi, everything must be in the files before the next batch (J7).
+        is_large = self._world.journal.size_bytes() > JOURNAL_BYTES_MAX
+        self._is_over_bound = is_large or self._world.shared_pi is not None
+        self._due.set()
 
     def write(self) -> CheckpointReport:
         """Checkpoint in the calling thread, with the turn held: nobody else writes now.

@@ -137,7 +137,7 @@ def _saved(ground: Ground, facts: JournalFacts, report: RebuildReport, stamp: St
     lost: tuple[str, ...] = ()
     finished: tuple[str, ...] = ()
     if facts.prepared is not None:
-        lost = carry_out(ground.disk, ground.layout, facts.prepared)
+        lost = tuple(sorted(carry_out(ground.disk, ground.layout, facts.prepared).left_out))
         finished = tuple(scope for scope in facts.prepared.after if scope not in lost)
         through |= {scope: facts.prepared.after[scope].through for scope in finished}
     rows = [row for row in facts.rows if _is_outside(row, through)]

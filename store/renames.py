@@ -9,6 +9,7 @@ from collections.abc import Mapping
 
 import attrs
 
+from .algebra import StoreError, StrataflowError
 from .codec import identity
 from .journal_types import NO_ROWS, CheckpointList, Journal
 from .layout import Layout
@@ -16,54 +17,84 @@ from .ports import Disk
 from .scope_files import read_scope
 
 
-def finish_prepared(disk: Disk, layout: Layout, journal: Journal) -> tuple[str, ...]:
-    """Finish the prepared list, if there is one. Returns the scopes that turned out to be foreign."""
+@attrs.frozen
+class CarriedOut:
+    """Which scopes of a list were not written.
+
+    ``foreign`` hold bytes of others. ``refused`` ones could not be written, for the cause given, and are as before.
+    """
+
+    foreign: tuple[str, ...] = ()
+    refused: Mapping[str, StrataflowError] = attrs.field(factory=dict)
+
+    @property
+    def left_out(self) -> frozenset[str]:
+        """All of them."""
+        return frozenset((*self.foreign, *self.refused))
+
+
+def finish_prepared(disk: Disk, layout: Layout, journal: Journal) -> CarriedOut:
+    """Finish the prepared list, if there is one.
+
+    Raises:
+      StoreError: E_DISK and others; the list stays, to be finished when the cause is gone.
+    """
     prepared = journal.view(NO_ROWS).prepared
     if prepared is None:
         _sweep(disk, layout)
-        return ()
-    lost = carry_out(disk, layout, prepared)
-    after = {scope: base for scope, base in prepared.after.items() if scope not in lost}
-    # If some are lost, nothing beyond the last finished checkpoint may count as written.
-    journal.finish(attrs.evolve(prepared, after=after, through=0 if lost else prepared.through))  # C2
+        return CarriedOut()
+    done = carry_out(disk, layout, prepared)
+    after = {scope: base for scope, base in prepared.after.items() if scope not in done.left_out}
+    # If some are left out, nothing beyond the last finished checkpoint may count as written.
+    journal.finish(attrs.evolve(prepared, after=after, through=0 if done.left_out else prepared.through))  # C2
     _sweep(disk, layout)
-    return lost
+    return done
 
 
-def carry_out(disk: Disk, layout: Layout, prepared: CheckpointList) -> tuple[str, ...]:
-    """Do the renames of a list, file by file, durably. Returns the scopes that turned out to be foreign.
+def carry_out(disk: Disk, layout: Layout, prepared: CheckpointList) -> CarriedOut:
+    """Do the renames of a list, file by file, durably.
 
     "After" is done, "before" is renamed, anything else makes the scope foreign (C1). Safe to repeat after any stop.
     """
     found: dict[str, Mapping[str, str]] = {}
-    lost: set[str] = set()
+    foreign: set[str] = set()
+    refused: dict[str, StrataflowError] = {}
+    begun: set[str] = set()
     folders: set[str] = set()
     for move in prepared.moves:
         scope = move.scope
         if scope not in found:
             found[scope] = read_scope(disk, layout, scope).identity
-            if _is_known(prepared, scope, found[scope]):
-                folders |= _make_folders(disk, layout, scope)
-            else:
-                lost.add(scope)
-        if scope in lost or found[scope][move.name] == move.after:
+            if not _is_known(prepared, scope, found[scope]):
+                foreign.add(scope)
+        if scope in foreign or scope in refused or found[scope][move.name] == move.after:
             continue
         staged, path = layout.private("staged", move.staged), layout.file(scope, move.name)
         # Looked at as late as can be: what a stranger writes after this, we rename over.
         if disk.stat(staged) is None or identity(disk.read(path)) != move.before:
-            lost.add(scope)
+            foreign.add(scope)
             continue
-        disk.rename(staged, path)
+        try:
+            if scope not in begun:
+                folders |= _make_folders(disk, layout, scope)
+            disk.rename(staged, path)
+        except StoreError as error:
+            if scope in begun or found[scope] != prepared.before[scope]:
+                raise  # half of this scope is renamed: only this list tells what it is
+            # Trouble in one folder is that scope's trouble (Ours-17).
+            refused[scope] = error
+            continue
+        begun.add(scope)
         folders.add(layout.folder(scope))
     for folder in sorted(folders):
         disk.sync_folder(folder)
     # A stranger who came in between left a mixture. It must not count as written: then its rows are kept aside (J6).
-    lost |= {
+    foreign |= {
         scope
         for scope, base in prepared.after.items()
-        if scope not in lost and read_scope(disk, layout, scope).identity != base.identity
+        if scope not in foreign | refused.keys() and read_scope(disk, layout, scope).identity != base.identity
     }
-    return tuple(sorted(lost))
+    return CarriedOut(tuple(sorted(foreign)), refused)
 
 
 def _is_known(prepared: CheckpointList, scope: str, found: Mapping[str, str]) -> bool:

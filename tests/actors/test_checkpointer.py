@@ -125,3 +125,22 @@ async def test_a_checkpoint_whose_asker_left_still_frees_its_lock(autojump_clock
         release.set()
         await store.ended.wait()
         assert not store.world.checkpoint_lock.is_held
+
+
+@holds("Ours-17")
+async def test_a_scope_that_was_left_out_is_tried_again_and_reported_once(autojump_clock: MockClock) -> None:
+    async with lone_store() as store:
+        await store.patch(1, scope="session")
+        folder = f"{store.machine.root}/--project--/main"
+        store.machine.disk.plant(folder, "folder", mode=0o500)
+        await trio.sleep(200)
+        assert store.events == ["checkpoint-blocked"]
+        await store.patch(2, session_id="other", scope="session")  # trouble of one session is its own
+        await trio.sleep(CHECKPOINT_RETRY_S_MAX + 1)
+        assert f"{store.machine.root}/--project--/other/patches.jsonl" in store.machine.disk.contents()
+        assert f"{folder}/patches.jsonl" not in store.machine.disk.contents()
+        store.machine.disk.change_mode(folder, 0o700)
+        await trio.sleep(CHECKPOINT_RETRY_S_MAX + 1)
+        assert b'"n1":1' in store.machine.disk.contents()[f"{folder}/patches.jsonl"]
+        assert store.events == ["checkpoint-blocked"]
+        assert not store.state.pending

@@ -161,3 +161,24 @@ def test_foreign_bytes_that_can_not_be_read_block_their_scope_only(name: str) ->
     again = SimulatedStore.open(machine, "second")
     assert again.read("global.working") == {"n1": 1, "n2": 2}
     assert [row.seq for row in again.journal.rows_of(CWD, 0)]
+
+
+def test_a_scope_that_was_left_out_keeps_its_rows_in_memory_and_others_can_be_opened() -> None:
+    # A report that counted them as written would make this process wait for ever for files that nobody writes.
+    machine = SimulatedMachine()
+    store = SimulatedStore.open(machine)
+    patch(store, [], 1)
+    store.checkpoint()
+    patch(store, [], 2)
+    journal = store.journal
+
+    def before(name: str, path: str) -> None:
+        if name == "append" and path.endswith("-wal"):  # the list is about to be stored
+            machine.disk.before_operation = None
+            write_theirs(machine)
+
+    machine.disk.before_operation = before
+    report = store.checkpoint()
+    assert report.through == journal.view(0).checkpointed_through < store.memory.head
+    assert [row.seq for row in store.memory.pending] == [store.memory.head]
+    store.session("another")

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 import attrs
 import pytest
 
+from kit.holds import holds
 from strataflow.store import (
     Base,
     Boundary,
@@ -62,6 +63,7 @@ def finished(through: int, **bases: int) -> CheckpointList:
 
 
 class JournalConformance:
+    @holds("J1")
     def test_an_empty_journal_takes_its_first_row_on_head_zero(self, world: JournalWorld) -> None:
         journal = world.open()
         assert journal.view(None).head == 0
@@ -69,6 +71,7 @@ class JournalConformance:
         assert journal.view(None).head == 1
         journal.close()
 
+    @holds("J1")
     def test_rows_staged_on_another_head_are_not_appended(self, world: JournalWorld) -> None:
         journal = world.open()
         fill(journal, row(1))
@@ -77,6 +80,7 @@ class JournalConformance:
         assert [found.seq for found in journal.rows_since(0, 9)] == [1]
         journal.close()
 
+    @holds("J2")
     def test_a_batch_is_appended_whole_and_in_its_order(self, world: JournalWorld) -> None:
         journal = world.open()
         assert journal.append([row(n) for n in range(1, 41)], head=0) == "appended"
@@ -84,6 +88,7 @@ class JournalConformance:
         assert journal.append([row(41)], head=40) == "appended"
         journal.close()
 
+    @holds("J2")
     def test_rows_come_back_as_they_were_given(self, world: JournalWorld) -> None:
         journal = world.open()
         base, lineage = Boundary("b", None, 0), Lineage((Boundary("o", None, 3), Boundary("p", "o", 4)), 4)
@@ -143,6 +148,7 @@ class JournalConformance:
         assert view.bases == {"": done.after[""]}
         journal.close()
 
+    @holds("J5")
     def test_a_prepared_list_is_kept_for_strangers_until_it_is_finished(self, world: JournalWorld) -> None:
         mine, theirs = world.open(), world.open()
         fill(mine, row(1))
@@ -174,6 +180,7 @@ class JournalConformance:
         assert journal.view(None, ["", CWD]).bases == {"": first, CWD: second}
         journal.close()
 
+    @holds("J1")
     def test_pruning_never_takes_the_newest_row_nor_what_is_not_in_files(self, world: JournalWorld) -> None:
         journal = world.open()
         fill(journal, *[row(n) for n in range(1, 6)])
@@ -191,6 +198,7 @@ class JournalConformance:
         assert journal.prune(0) == 0
         journal.close()
 
+    @holds("J1")
     def test_pruning_keeps_the_newest_rows_of_each_scope(self, world: JournalWorld) -> None:
         journal = world.open()
         fill(journal, row(1, "cwd"), *[row(n, "global") for n in range(2, 6)], row(6, "session"))
@@ -201,6 +209,7 @@ class JournalConformance:
         assert journal.view(0).pruned_through == 3
         journal.close()
 
+    @holds("J6")
     def test_superseding_marks_the_parts_of_one_scope_only(self, world: JournalWorld) -> None:
         journal = world.open()
         fill(journal, row(1, "cwd"), row(2, "global", "cwd", "session"), row(3, "cwd", address=OTHER), row(4, "cwd"))
@@ -226,6 +235,7 @@ class JournalConformance:
         assert [found.seq for found in journal.rows_of(CWD, 0)] == [3]
         journal.close()
 
+    @holds("J4")
     def test_a_sync_names_the_newest_row_it_made_certain(self, world: JournalWorld) -> None:
         journal = world.open("process")
         fill(journal, row(1), row(2))
@@ -235,6 +245,7 @@ class JournalConformance:
         assert journal.view(0).synced_through == 2
         journal.close()
 
+    @holds("J8")
     def test_members_and_facts_come_back_as_they_were_given(self, world: JournalWorld) -> None:
         journal = world.open()
         members = journal.members
@@ -266,6 +277,7 @@ class JournalConformance:
         assert [found.seq for found in journal.log(9)] == [1, 3, 4]
         journal.close()
 
+    @holds("J9")
     @pytest.mark.parametrize("name", ["journal.db", "journal.db-wal", "turn.lock"])
     def test_a_file_that_was_removed_or_replaced_is_noticed(self, world: JournalWorld, name: str) -> None:
         journal = world.open()
