@@ -42,12 +42,16 @@ class RefuseOnce:
             raise OSError(self.code, f"injected at {name} {path}")
 
 
+def told(error: StoreError) -> None:
+    assert error.code in TOLD, error
+
+
 async def patch(session: Session, acknowledged: set[int], unknown: set[int], number: int) -> None:
     change = {"working": {f"n{number}": number}}
     try:
         await session.patch_state(global_=change, cwd=change, session=change)
     except StoreError as error:
-        assert error.code in TOLD, error
+        told(error)
         if error.code != "E_DISK":
             unknown.add(number)
     else:
@@ -58,7 +62,7 @@ async def checkpoint(runtime: Runtime) -> CheckpointReport | None:
     try:
         return await runtime.checkpoint()
     except StoreError as error:
-        assert error.code in TOLD, error
+        told(error)
         return None
 
 
@@ -119,7 +123,7 @@ def test_an_opening_that_is_refused_leaves_nothing_and_succeeds_later(code: int)
                     machine.disk.before_operation = None
                     assert not (await runtime.aclose()).left_behind
             except StoreError as error:
-                assert error.code in TOLD, error
+                told(error)
             machine.disk.before_operation = None
             root = f"{machine.root}/.strataflow"
             for name in ("open", "turn", "checkpoint"):

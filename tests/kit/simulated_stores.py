@@ -47,7 +47,9 @@ class SimulatedStore(OpenedStore):
         cwd: str = "/project",
         history_limit: int = 7,
         share_with_pi: bool = False,
+        finishes: bool = True,
     ) -> SimulatedStore:
+        """``finishes``: the checkpoint lock is free, so that what is prepared is finished first."""
         ground = machine.ground(writer)
         make_folders(ground)
         layout = ground.layout
@@ -59,7 +61,8 @@ class SimulatedStore(OpenedStore):
         member = join(ground, journal, writer, share_with_pi=share_with_pi)
         gate.close()
         assert not isinstance(member, WaitForPi), member
-        finish_prepared(ground.disk, layout, journal)
+        if finishes:
+            finish_prepared(ground.disk, layout, journal)
         self = cls(ground, writer, level, journal, member, MemoryStore(writer, history_limit))
         self.default = self.session(session_id, cwd)
         return self
