@@ -11,6 +11,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 from kit.holds import holds
 from kit.simulated_runtimes import LoneStore, fail_once, lone_store
+from kit.simulated_stores import SimulatedStore
 from strataflow.actors import Checkpoint
 from strataflow.actors.limits import CHECKPOINT_IDLE_S, CHECKPOINT_LATEST_S, CHECKPOINT_RETRY_S_MAX
 from strataflow.store import StoreError
@@ -21,6 +22,7 @@ def written(store: LoneStore) -> bytes:
     return store.machine.disk.contents().get(f"{store.machine.root}/patches.jsonl", b"")
 
 
+@holds("Ours-1")
 async def test_files_are_written_two_seconds_after_the_last_work(autojump_clock: MockClock) -> None:
     async with lone_store() as store:
         for number in range(5):
@@ -33,6 +35,7 @@ async def test_files_are_written_two_seconds_after_the_last_work(autojump_clock:
         assert not store.state.pending
 
 
+@holds("Ours-1")
 async def test_files_are_written_after_thirty_seconds_of_work_without_a_pause(autojump_clock: MockClock) -> None:
     async with lone_store() as store:
         started, number = trio.current_time(), 0
@@ -43,6 +46,7 @@ async def test_files_are_written_after_thirty_seconds_of_work_without_a_pause(au
         assert trio.current_time() - started == pytest.approx(CHECKPOINT_LATEST_S, abs=1.1)
 
 
+@holds("Ours-1")
 async def test_files_are_written_after_four_mebibytes_of_rows(autojump_clock: MockClock) -> None:
     async with lone_store() as store:
         started = trio.current_time()
@@ -100,6 +104,7 @@ async def test_beyond_the_bound_commits_are_refused_until_a_checkpoint_succeeds(
         assert store.numbers() == {1, 2}
 
 
+@holds("Ours-1")
 async def test_commits_go_on_while_a_checkpoint_is_under_way(autojump_clock: MockClock) -> None:
     async with lone_store() as store, trio.open_nursery() as nursery:
         await store.patch(1)
@@ -144,3 +149,26 @@ async def test_a_scope_that_was_left_out_is_tried_again_and_reported_once(autoju
         assert b'"n1":1' in store.machine.disk.contents()[f"{folder}/patches.jsonl"]
         assert store.events == ["checkpoint-blocked"]
         assert not store.state.pending
+
+
+@holds("Ours-1", "J5")
+async def test_a_process_behind_the_files_that_others_wrote_checkpoints_without_a_gap(
+    autojump_clock: MockClock,
+) -> None:
+    # What it has in memory is older than the files, and the rows in between count as written.
+    async with lone_store() as store:
+        await store.patch(1)
+        other = SimulatedStore.open(store.machine, "other", session_id="theirs")
+        for number in range(20, 25):
+            other.patch(global_={"working": {f"n{number}": number}})
+        other.checkpoint()
+        other.patch(global_={"working": {"n30": 30}})
+        assert store.state.head < other.memory.head
+        assert not (await store.ref.ask(Checkpoint())).blocked
+        await store.patch(2)
+        assert not (await store.ref.ask(Checkpoint())).blocked
+        assert store.numbers() == {1, 2, 20, 21, 22, 23, 24, 30}
+        other.follow()
+        other.files_hold_the_present()
+        other.abandon()
+        store.machine.kill("other")

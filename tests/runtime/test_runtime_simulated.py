@@ -73,7 +73,8 @@ class World:
             case ("patch", (name, number), call):
                 await self._patch(name, *SESSIONS[name][number], call)
             case ("checkpoint", name):
-                await self.processes[name].runtime.checkpoint()
+                report = await self.processes[name].runtime.checkpoint()
+                assert not report.blocked
                 self.check_files()
             case ("wait", seconds):
                 await trio.sleep(seconds)
@@ -139,18 +140,23 @@ class World:
     st.sampled_from(["power", "process"]),
     st.tuples(LIMITS, LIMITS),
     st.integers(0, 2**16),
+    st.sampled_from([1, 1, 4, 15]),
 )
 def test_sessions_of_two_processes_see_what_a_model_of_plain_lists_says(
-    steps: list[Any], level: str, limits: tuple[int, int], seed: int
+    steps: list[Any], level: str, limits: tuple[int, int], seed: int, pace: int
 ) -> None:
+    """Looking makes a process follow: with a slower ``pace`` it works behind the others meanwhile."""
+
     async def body() -> None:
         async with trio.open_nursery() as nursery:
             world = World(seed, level, nursery)
             for name, limit in zip(PROCESSES, limits, strict=True):
                 await world.start(name, limit)
-            for step in steps:
+            for count, step in enumerate(steps, 1):
                 await world.step(step)
-                await world.check()
+                if count % pace == 0:
+                    await world.check()
+            await world.check()
             for process in world.processes.values():
                 await process.close()
             world.check_files()
