@@ -2,7 +2,7 @@
 # Needs git, make and Python 3.11 or newer with venv. `make PYTHON=/path/to/python3 ...` picks an interpreter.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format types wheel-check bench clean
+.PHONY: help demo test lint format types wheel-check acceptance bench clean
 
 BIN := .venv/bin
 export PYTHON
@@ -31,6 +31,9 @@ types: .venv/.installed-dev ## mypy, strict
 
 wheel-check: .venv/.installed-dev ## build the wheel, compare it with the tree, install and run it elsewhere
 	$(BIN)/python .ci/wheel_check.py
+
+acceptance: .venv/.installed-dev ## write docs/acceptance.md anew from the markers in the tests
+	PYTHONPATH=tests $(BIN)/python -m kit.acceptance_map
 
 bench: .venv/.installed ## measure
 	$(BIN)/strataflow bench

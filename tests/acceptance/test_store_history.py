@@ -147,7 +147,7 @@ def test_work_staged_before_a_value_went_away_and_came_back_is_refused(tmp_path:
         assert store.read("cwd[1].working.v") == "B"
 
 
-@holds("case store 83", "store 3.2.4", "store 3.6.11", "Ours-15", "Ours-1")
+@holds("case store 83", "store 3.2.4", "store 6.2.6", "store 3.6.11", "Ours-15", "Ours-1")
 async def test_a_stream_of_unknown_order_begins_history_anew(tmp_path: Path) -> None:
     store = HandStore(tmp_path)
     async with session_of(tmp_path) as session:

@@ -295,7 +295,7 @@ async def test_a_call_that_waits_while_its_session_closes_is_whole_or_not_at_all
         assert await values(again, "session.working.a", "session[1]") == expected
 
 
-@holds("Ours-3", "J8", "store 2.1.1")
+@holds("Ours-3", "J8", "store 1.1.2", "store 2.1.1")
 async def test_the_lock_towards_pi_names_a_living_process_until_the_last_one_leaves(tmp_path: Path) -> None:
     lock = lock_of(tmp_path)
     async with opened(tmp_path) as last:

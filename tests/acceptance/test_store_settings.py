@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -133,6 +134,18 @@ async def test_settings_behind_a_broken_link_or_a_folder_are_unreadable(tmp_path
     with refused("E_CONFIG"):
         async with opened_in(tmp_path, disk=disk):
             raise AssertionError("opened")
+
+
+@holds("Ours-20")
+async def test_windows_is_refused_by_name_before_anything_is_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "platform", "win32")
+    with refused("E_UNSUPPORTED") as caught:
+        async with opened(tmp_path / "state-flow"):
+            raise AssertionError("opened")
+    assert "Windows" in caught.value.message
+    assert list(tmp_path.iterdir()) == []
 
 
 @holds("store 7.6")

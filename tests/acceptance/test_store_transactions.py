@@ -30,7 +30,7 @@ async def two_runtimes(root: Path) -> AsyncIterator[tuple[Session, Session, Runt
         )
 
 
-@holds("case store 53-55", "store 3.1.3", "store 3.3.1-3.3.3", "store 1.9.6", "P18", "case agent 70")
+@holds("case store 53-55", "store 3.1.2", "store 3.1.3", "store 3.3.1-3.3.3", "store 1.9.6", "P18", "case agent 70")
 async def test_a_patch_works_on_the_present_values_and_keeps_what_it_does_not_name(tmp_path: Path) -> None:
     async with two_runtimes(tmp_path) as (a, b, runtime):
         first = {"working": {"x": 1}}

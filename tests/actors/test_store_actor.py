@@ -26,6 +26,7 @@ async def outcome(store: LoneStore, number: int, results: dict[int, Any], **wher
         results[number] = error.code
 
 
+@holds("Ours-2", "store 3.3.4")
 async def test_everything_that_waits_is_appended_in_one_batch_in_its_order(autojump_clock: MockClock) -> None:
     async with lone_store() as store:
         results: dict[int, Any] = {}
@@ -79,6 +80,7 @@ async def test_a_refused_call_leaves_the_others_of_its_batch_alone(autojump_cloc
         assert store.numbers() == {1, 3}
 
 
+@holds("store 2.1.9")
 async def test_whoever_leaves_before_staging_was_never_there(autojump_clock: MockClock) -> None:
     async with lone_store() as store, trio.open_nursery() as nursery:
         rival = store.machine.locks.of("rival").open(store.world.ground.layout.private("turn.lock"))
@@ -101,6 +103,7 @@ async def test_whoever_leaves_before_staging_was_never_there(autojump_clock: Moc
         assert store.numbers() == {2}
 
 
+@holds("case store 51")
 async def test_a_caller_who_leaves_during_the_append_goes_at_once_and_the_change_stays(
     autojump_clock: MockClock,
 ) -> None:
@@ -173,6 +176,7 @@ async def test_an_actor_cancelled_while_it_waits_for_the_turn_does_not_get_it(au
         assert store.numbers() == {1}
 
 
+@holds("Ours-3", "P9", "P18")
 async def test_a_faster_process_makes_it_follow_and_stage_again(autojump_clock: MockClock) -> None:
     async with lone_store() as store, trio.open_nursery() as nursery:
         results: dict[int, Any] = {}

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from kit.holds import holds
 from kit.pure_harness import PureHarness
 from kit.vectors import SCENARIOS, compared, expected_of
 from strataflow.store.algebra import StrataflowError, same
@@ -25,6 +26,7 @@ def outcome(harness: PureHarness, step: dict[str, Any]) -> Any:
     return compared(step, answer)
 
 
+@holds("P1-P25", "O1-O12", "T33-T64", "Ours-5", "Ours-6", "Ours-7", "Ours-16")
 @pytest.mark.parametrize("scenario", SCENARIOS)
 def test_a_scenario_holds_for_the_pure_algebra(scenario: dict[str, Any]) -> None:
     harness = PureHarness(limit=scenario.get("history_limit", 7))

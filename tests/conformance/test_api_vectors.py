@@ -8,10 +8,12 @@ from typing import Any
 import pytest
 
 import strataflow
+from kit.holds import holds
 from kit.vectors import SCENARIOS, compared, expected_of
 from strataflow.store.algebra import same
 
 
+@holds("P1-P25", "O1-O12", "T33-T64")
 @pytest.mark.parametrize("scenario", SCENARIOS)
 async def test_a_scenario_holds_for_the_python_api(scenario: dict[str, Any], tmp_path: Path) -> None:
     limit = scenario.get("history_limit")

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from kit.holds import holds
 from kit.stores import OpenedStore, all_bytes, reader_of
 from strataflow.store import Layout, RealDisk, ScopeState, overlay, read
 from strataflow.store.reader import StoreLook
@@ -43,6 +44,7 @@ def at_every_offset(look: StoreLook) -> list[Any]:
     ]
 
 
+@holds("store 1.4.5", "store 1.7.2", "store 3.6.4")
 def test_a_reader_sees_exactly_what_the_original_program_saw(root: Path, expected: Any, tmp_path: Path) -> None:
     before = all_bytes(root)
     reader = reader_of(root, tmp_path / "scratch")
@@ -103,6 +105,7 @@ def check_rules_of_the_original(scopes: tuple[DecodedScope, DecodedScope, Decode
             assert ids.setdefault(record.boundary.position, record.boundary.id) == record.boundary.id
 
 
+@holds("store 1.3.1", "store 1.5.4", "store 1.7.2", "store 3.6.9")
 def test_after_a_patch_of_ours_the_files_are_what_the_original_program_accepts(
     name: str, root: Path, expected: Any, tmp_path: Path
 ) -> None:
@@ -125,6 +128,7 @@ def test_after_a_patch_of_ours_the_files_are_what_the_original_program_accepts(
     assert at_every_offset(look)[1:] == expected["history"][:limit]
 
 
+@holds("store 1.3.5", "store 2.2.3")
 def test_opening_and_closing_without_a_change_leaves_the_files_alone(root: Path, expected: Any) -> None:
     before = all_bytes(root)
     OpenedStore.open(root, session_id=expected["sessionId"], history_limit=expected["historyLimit"]).close()

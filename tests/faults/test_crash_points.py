@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from kit.holds import holds
 from kit.simulated_stores import LOOKS, Notes, SimulatedStore, every_stop
 from strataflow.runtime.simulation import PowerCut
 from strataflow.runtime.simulation.seams import SimulatedMachine
@@ -109,6 +110,7 @@ def crash_in_recovery(machine: SimulatedMachine, seed: int) -> SimulatedMachine:
     return machine
 
 
+@holds("Ours-1", "Ours-2", "J4", "J5")
 @pytest.mark.parametrize("level", ["power", "process"])
 def test_every_power_cut_leaves_what_was_acknowledged_and_whole_transitions(level: Durability) -> None:
     stops = 0
@@ -128,6 +130,7 @@ def test_every_power_cut_leaves_what_was_acknowledged_and_whole_transitions(leve
     assert stops > 80
 
 
+@holds("Ours-1", "Ours-2")
 @pytest.mark.parametrize("level", ["power", "process"])
 def test_every_kill_leaves_all_that_was_acknowledged_at_either_level(level: Durability) -> None:
     for stop, machine, notes in every_stop(first_open_and_checkpoints(level), kill=True):

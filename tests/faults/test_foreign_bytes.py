@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from kit.holds import holds
 from kit.simulated_stores import Notes, SimulatedStore, every_stop
 from strataflow.runtime.simulation.seams import SimulatedMachine
 
@@ -95,6 +96,7 @@ def check(machine: SimulatedMachine, notes: Notes, writer: str) -> None:
     store.files_hold_the_present()
 
 
+@holds("J6", "Ours-1")
 def test_a_cut_at_any_point_of_superseding_loses_nothing_of_either_side() -> None:
     for stop, machine, notes in every_stop(story):
         for mode, seed in (("lose", 0), ("keep", 0), ("torn", 1)):
@@ -105,6 +107,7 @@ def test_a_cut_at_any_point_of_superseding_loses_nothing_of_either_side() -> Non
                 raise
 
 
+@holds("J5", "J6", "store 2.3.3", "case store 45")
 def test_a_stranger_at_any_moment_of_a_checkpoint_is_never_overwritten() -> None:
     for moment in itertools.count(1):
         machine = SimulatedMachine(moment)

@@ -90,6 +90,7 @@ async def test_no_field_is_lost_and_revisions_equal_the_accepted_changes(contest
         assert (await session.status())["revision"] == f"g{total}c{total}s{COUNT}"
 
 
+@holds("Ours-18")
 @pytest.mark.slow
 async def test_each_process_sees_its_own_calls_in_the_order_of_sending(contest: tuple[Path, Any]) -> None:
     _, answers = contest
@@ -115,6 +116,7 @@ async def test_nobody_starves_among_eight_processes(contest: tuple[Path, Any]) -
     assert max(start for start, _ in spans) < min(end for _, end in spans)
 
 
+@holds("Ours-1", "J8")
 @pytest.mark.slow
 def test_the_canonical_files_hold_everything_when_the_last_process_has_left(contest: tuple[Path, Any]) -> None:
     store, _ = contest
@@ -127,6 +129,7 @@ def test_the_canonical_files_hold_everything_when_the_last_process_has_left(cont
         (store.parent / "aside").rename(store / ".strataflow")
 
 
+@holds("J8")
 @pytest.mark.slow
 def test_eight_processes_open_a_fresh_store_at_the_same_instant(tmp_path: Path) -> None:
     code = (

@@ -11,6 +11,7 @@ from pathlib import Path
 import attrs
 import pytest
 
+from kit.holds import holds
 from kit.stores import KnownProcesses, OpenedStore, all_bytes, as_stranger, reachable_folder, reader_of
 from strataflow.store import Disk, RealDisk
 from strataflow.store.doctor import Diagnosis, diagnose
@@ -192,6 +193,7 @@ def test_what_is_not_part_of_a_store_is_only_noted(filled: Path) -> None:
     ]
 
 
+@holds("Ours-14")
 def test_permissions_that_are_too_wide_are_named(filled: Path) -> None:
     (filled / "meta.json").chmod(0o644)
     (filled / CWD / "meta.json").chmod(0o664)

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from kit.holds import holds
 from kit.stores import OpenedStore, all_bytes, as_stranger, leave_killed_process, reachable_folder, reader_of
 from strataflow.store import JournalView, StoreError, View, read
 from strataflow.store.journal_reader import JournalReader
@@ -47,6 +48,7 @@ def files_that_count(root: Path) -> dict[str, bytes]:
 # -- what does not exist ----------------------------------------------------------------------------------------
 
 
+@holds("Ours-18", "store 4.1.4")
 def test_a_store_that_does_not_exist_reads_as_empty(root: Path, scratch: Path) -> None:
     look = reader_of(root, scratch).look("/project", "main")
     assert value(look.view(), "effective") == {}
@@ -55,6 +57,7 @@ def test_a_store_that_does_not_exist_reads_as_empty(root: Path, scratch: Path) -
     assert not root.exists()
 
 
+@holds("Ours-18", "store 4.1.4", "store 4.1.3")
 def test_a_session_that_does_not_exist_reads_as_empty_above_shared_memory(root: Path, scratch: Path) -> None:
     with OpenedStore.open(root) as store:
         store.patch(global_={"contract": {"a": 1}}, session={"working": {"b": 2}})
@@ -76,6 +79,7 @@ def test_a_journal_that_nothing_was_written_to_reads_as_empty(root: Path, scratc
 # -- the states that -wal and -shm can be in --------------------------------------------------------------------
 
 
+@holds("J10", "Ours-18")
 def test_a_reader_beside_a_running_store_sees_what_is_only_in_the_journal(root: Path, scratch: Path) -> None:
     with OpenedStore.open(root) as store:
         store.patch(cwd={"working": {"n": 1}})
@@ -94,6 +98,7 @@ def test_a_reader_beside_a_running_store_sees_what_is_only_in_the_journal(root: 
         assert value(reader_of(root, scratch).view("/project", "main"), "cwd.working.n") == 3
 
 
+@holds("J10", "Ours-18")
 def test_a_closed_store_is_read_without_leaving_a_trace(root: Path, scratch: Path) -> None:
     with OpenedStore.open(root) as store:
         store.patch(cwd={"working": {"n": 1}})
@@ -103,6 +108,7 @@ def test_a_closed_store_is_read_without_leaving_a_trace(root: Path, scratch: Pat
     assert all_bytes(root) == before
 
 
+@holds("J10", "J2")
 def test_rows_of_a_killed_process_are_seen_although_no_file_holds_them(root: Path, scratch: Path) -> None:
     leave_killed_process(root, "store.patch(cwd={'working': {'n': 7}})")
     before = files_that_count(root)
@@ -111,6 +117,7 @@ def test_rows_of_a_killed_process_are_seen_although_no_file_holds_them(root: Pat
     assert files_that_count(root) == before
 
 
+@holds("J10")
 @pytest.mark.parametrize("keeps_shm", [True, False])
 def test_a_crashed_store_is_read_with_and_without_its_shared_memory_file(
     root: Path, tmp_path: Path, scratch: Path, keeps_shm: bool
@@ -125,6 +132,7 @@ def test_a_crashed_store_is_read_with_and_without_its_shared_memory_file(
     assert files_that_count(crashed) == before
 
 
+@holds("J10", "Ours-18")
 @pytest.mark.parametrize("left", ["-wal and -shm", "-wal", "nothing"])
 def test_a_store_that_may_not_be_written_is_read_whatever_lies_there(open_to_all: Path, left: str) -> None:
     root = open_to_all / "state-flow"
@@ -168,6 +176,7 @@ def test_an_unreadable_journal_is_an_error_and_never_an_empty_store(open_to_all:
     assert caught.value.code == "E_DISK"
 
 
+@holds("Ours-1")
 def test_a_damaged_journal_is_refused_and_names_the_remedy(root: Path, scratch: Path) -> None:
     with OpenedStore.open(root) as store:
         store.patch(cwd={"working": {"n": 1}})
@@ -184,6 +193,7 @@ def test_a_symlink_in_place_of_the_journal_is_refused(root: Path, tmp_path: Path
         reader_of(root, scratch).view("/project", "main")
 
 
+@holds("J10")
 def test_files_that_change_under_every_look_end_in_busy(root: Path, scratch: Path) -> None:
     with OpenedStore.open(root) as store:
         store.patch(cwd={"working": {"n": 1}})
@@ -205,6 +215,7 @@ def test_files_that_change_under_every_look_end_in_busy(root: Path, scratch: Pat
 # -- checkpoints in the making ----------------------------------------------------------------------------------
 
 
+@holds("J10", "J5", "store 2.3.1")
 @pytest.mark.parametrize("count", range(8))
 def test_a_half_renamed_checkpoint_is_read_through_its_list(root: Path, scratch: Path, count: int) -> None:
     store = OpenedStore.open(root)
@@ -225,6 +236,7 @@ def test_a_half_renamed_checkpoint_is_read_through_its_list(root: Path, scratch:
         assert store.memory.revision(store.default) == "g1c2s1"
 
 
+@holds("J10", "Ours-18")
 def test_checkpoints_that_never_rest_end_in_busy_after_five_rounds(root: Path, scratch: Path) -> None:
     with OpenedStore.open(root) as store:
         store.patch(cwd={"working": {"n": 1}})
@@ -257,6 +269,7 @@ def test_checkpoints_that_never_rest_end_in_busy_after_five_rounds(root: Path, s
 # -- files of others --------------------------------------------------------------------------------------------
 
 
+@holds("J6", "Ours-1")
 def test_bytes_that_somebody_else_wrote_are_the_value(root: Path, scratch: Path) -> None:
     with OpenedStore.open(root) as store:
         store.patch(cwd={"working": {"n": 1}}, session={"working": {"s": 1}})
@@ -287,6 +300,7 @@ def test_a_damaged_scope_takes_nothing_else_with_it(root: Path, scratch: Path) -
         assert caught.value.code == "E_CORRUPT"
 
 
+@holds("store 3.2.6")
 def test_global_memory_missing_beside_a_directory_is_refused(root: Path, scratch: Path) -> None:
     with OpenedStore.open(root) as store:
         store.patch(cwd={"working": {"n": 1}})

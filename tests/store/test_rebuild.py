@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from kit.holds import holds
 from kit.stores import DiedError, KnownProcesses, OpenedStore, all_bytes, reader_of
 from strataflow.store import RealDisk, Stamp, StoreError, read
 from strataflow.store.doctor import diagnose
@@ -55,6 +56,7 @@ def damage(database: Path, page: int) -> None:
     database.write_bytes(data)
 
 
+@holds("J11", "Ours-1")
 def test_rows_outside_the_files_are_kept_and_the_files_are_the_truth(root: Path) -> None:
     store = crashed(root)
     canonical = {name: data for name, data in all_bytes(store).items() if not name.startswith(PRIVATE)}
@@ -89,6 +91,7 @@ def test_without_a_journal_there_is_nothing_to_do(root: Path) -> None:
     assert rebuilt(root) == RebuildReport()
 
 
+@holds("J11")
 @pytest.mark.parametrize("renames", range(5))
 def test_a_prepared_list_is_finished_before_anything_is_removed(root: Path, renames: int) -> None:
     store = OpenedStore.open(root)
@@ -153,6 +156,7 @@ def test_a_journal_of_which_nothing_can_be_read_is_kept_as_it_is(root: Path, dat
         assert opened.read("effective") == {"working": {"n": 1}}
 
 
+@holds("J11")
 def test_a_store_that_is_open_is_not_rebuilt(root: Path) -> None:
     with OpenedStore.open(root) as store:
         store.patch(cwd={"working": {"n": 1}})
@@ -199,6 +203,7 @@ def test_our_own_lock_goes_with_the_journal_and_a_strangers_stays(root: Path) ->
     assert (root / PI_LOCK).read_bytes() == b"77\n"
 
 
+@holds("J11")
 @pytest.mark.slow
 def test_a_rebuild_that_dies_at_any_step_can_be_done_again(root: Path) -> None:
     """Goal: no step loses a row. Method: die before the n-th call that changes the disk, then rebuild in peace."""

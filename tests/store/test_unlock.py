@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from kit.holds import holds
 from kit.stores import KnownProcesses, OpenedStore, all_bytes, reader_of
 from strataflow.store import StoreError
 from strataflow.store.unlock import UnlockReport, unlock
@@ -31,6 +32,7 @@ def unlocked(root: Path, table: KnownProcesses = DEAD, later_ms: int = 10_000) -
     return unlock(reader.ground, reader.journal, made_ms + later_ms)
 
 
+@holds("Ours-3")
 @pytest.mark.parametrize("content", [b"77\n", b"77", b"nonsense", b"0\n", b"-1\n", b"\xff"])
 def test_a_lock_that_nobody_alive_stands_behind_is_removed_and_named(root: Path, content: bytes) -> None:
     (root / PI_LOCK).write_bytes(content)
@@ -52,6 +54,7 @@ def test_without_a_lock_nothing_is_made_or_removed(root: Path) -> None:
     assert not (root.parent / "nowhere").exists()
 
 
+@holds("Ours-3", "store 2.1.4")
 def test_the_lock_of_a_living_process_is_refused_and_stays(root: Path) -> None:
     (root / PI_LOCK).write_bytes(b"77\n")
     with pytest.raises(StoreError, match="77 lives") as caught:

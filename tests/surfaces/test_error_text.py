@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import pytest
 
+from kit.holds import holds
 from strataflow.runtime import CallError, StoreError
 from strataflow.runtime.surfaces.error_text import TEXT_CHARS_MAX, error_text, shortened
 
 
+@holds("T13")
 def test_white_space_collapses_and_short_texts_stay_whole() -> None:
     assert error_text(CallError("E_SHAPE", "  one\n\ttwo   three ")) == "one two three"
 
 
+@holds("T13")
 def test_an_error_without_a_text_becomes_a_generic_one() -> None:
     assert error_text(ValueError()) == "the call failed"
 
 
+@holds("T13")
 def test_causes_and_groups_are_told_once_each() -> None:
     inner = OSError("no space")
     group = ExceptionGroup("several", [inner, OSError("no space"), ValueError("bad")])
@@ -32,11 +36,13 @@ def test_a_cycle_of_causes_ends_all_the_same() -> None:
     assert error_text(first) == "first; second"
 
 
+@holds("T13", "T65")
 @pytest.mark.parametrize("length", [0, 50, 219, 220, 221, 1_000, 100_000])
 def test_no_text_is_longer_than_the_limit(length: int) -> None:
     assert len(shortened("x" * length)) <= TEXT_CHARS_MAX
 
 
+@holds("T13")
 def test_quoted_values_give_way_before_operation_and_reason() -> None:
     value = "v" * 500
     text = (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from kit.holds import holds
 from kit.pure_harness import PureHarness
 from kit.pure_views import ORIGIN, ask, code, scope
 from strataflow.store.algebra import (
@@ -27,6 +28,7 @@ def eight_transitions(limit: int = 7) -> PureHarness:
     return harness
 
 
+@holds("T41", "T42", "store 3.6.4", "case agent 16")
 def test_offsets_up_to_the_limit_read_every_retained_state() -> None:
     harness = eight_transitions()
     for root in ("effective", "global", "cwd", "session"):
@@ -36,12 +38,14 @@ def test_offsets_up_to_the_limit_read_every_retained_state() -> None:
             harness.call("read_state", {"path": f"{root}[8]"})
 
 
+@holds("T41", "store 3.6.5", "case agent 17")
 def test_a_fresh_session_has_nothing_before_its_origin() -> None:
     with pytest.raises(ReadError, match="E_HISTORY_ORIGIN"):
         PureHarness().call("read_state", {"path": "effective[1]"})
     assert PureHarness().call("read_state", {"path": "effective", "projection": "patch"}) == {"patch": {}}
 
 
+@holds("T43", "store 3.6.6", "case agent 19")
 def test_stored_records_are_counted_per_scope_with_their_transition() -> None:
     harness = PureHarness()
     for name, number in (("global", 1), ("session", 2), ("global", 3)):
@@ -55,6 +59,7 @@ def test_stored_records_are_counted_per_scope_with_their_transition() -> None:
     assert code(seen, "global.patches[8]") == "E_HISTORY_RANGE"
 
 
+@holds("T43", "case agent 20", "case agent 21")
 def test_the_form_of_stored_records_is_special_only_as_a_whole_single_path() -> None:
     seen = eight_transitions().view(PureHarness().session())
     for path in (
@@ -69,6 +74,7 @@ def test_the_form_of_stored_records_is_special_only_as_a_whole_single_path() -> 
     assert code(seen, ["cwd.patches", "cwd"]) == "E_MISSING"
 
 
+@holds("T52", "T53", "case agent 22", "case agent 23")
 def test_the_patch_projection_shows_what_changed_along_a_path() -> None:
     harness = PureHarness()
     harness.call("patch_state", {"cwd": {"working": {"rule": "first", "list": [1, 2]}}})
@@ -86,6 +92,7 @@ def test_the_patch_projection_shows_what_changed_along_a_path() -> None:
     assert code(seen, "cwd[2].working.rule.x", "patch") == "E_MISSING"
 
 
+@holds("T53")
 def test_a_scalar_in_a_record_leads_on_into_the_state_of_that_moment() -> None:
     harness = PureHarness()
     harness.call("patch_state", {"cwd": {"working": {"a": 1}}})
@@ -95,6 +102,7 @@ def test_a_scalar_in_a_record_leads_on_into_the_state_of_that_moment() -> None:
     assert code(seen, "cwd[1].working.a.b", "patch") == "E_MISSING"
 
 
+@holds("T55", "P19", "case agent 24")
 def test_an_edited_array_is_whole_in_its_record_and_ranges_select_from_it() -> None:
     harness = PureHarness()
     harness.call("patch_state", {"cwd": {"working": {"memory": ["a", "b"]}}})
@@ -105,6 +113,7 @@ def test_an_edited_array_is_whole_in_its_record_and_ranges_select_from_it() -> N
     assert code(seen, "cwd.working.memory[2]", "patch") == "E_RANGE"
 
 
+@holds("T54", "P23", "case agent 25")
 def test_a_cleared_answer_reads_null_and_its_patch_is_a_deletion() -> None:
     harness = PureHarness()
     harness.call("accept_response", {"text": "Done."})
@@ -116,6 +125,7 @@ def test_a_cleared_answer_reads_null_and_its_patch_is_a_deletion() -> None:
     assert ask(seen, "session.patches") == {"patch": {"response": ""}}
 
 
+@holds("Ours-16")
 def test_what_is_no_longer_retained_is_never_an_empty_answer() -> None:
     harness = eight_transitions(limit=3)
     harness.call("patch_state", {"cwd": {"working": {"n": 9}}})
@@ -137,6 +147,7 @@ def test_the_history_is_asked_only_for_the_past() -> None:
     assert ask(seen, ["effective.working", "cwd[0].working.a"]) == {"value": [{"a": 1}, 1]}
 
 
+@holds("Ours-15", "Ours-16")
 def test_a_past_view_of_a_session_ends_where_its_scopes_were_folded() -> None:
     first, second = Boundary("first", "origin", 2), Boundary("second", "first", 3)
     folded = ScopeState(

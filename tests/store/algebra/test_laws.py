@@ -10,6 +10,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from kit.holds import holds
 from kit.json_strategies import CALLS, OBJECTS, PATCHES, SCOPE_PATCHES, SCOPE_VALUES, VALUES
 from kit.naive_model import NaiveModel, naive_merge, naive_overlay, naive_prune
 from kit.pure_harness import PureHarness
@@ -56,6 +57,7 @@ def shuffled(value: Any) -> Any:
     return [shuffled(item) for item in value] if isinstance(value, list) else value
 
 
+@holds("P1", "P2", "P6", "P8")
 @given(OBJECTS, PATCHES)
 def test_a_merge_agrees_with_the_slow_model(target: Json, patch: Json) -> None:
     assert same(merged(target, patch), naive_merge(target, patch))
@@ -83,6 +85,7 @@ def test_a_merge_without_effect_returns_the_target_itself(target: Json, patch: J
     assert (after is target) == same(after, target)
 
 
+@holds("P12")
 @given(OBJECTS)
 def test_pruning_agrees_with_the_slow_model_and_ends_at_once(value: Json) -> None:
     pruned = prune(value)
@@ -90,6 +93,7 @@ def test_pruning_agrees_with_the_slow_model_and_ends_at_once(value: Json) -> Non
     assert prune(pruned) is pruned
 
 
+@holds("P19", "store 3.1.6", "Ours-7")
 @given(SCOPE_VALUES, SCOPE_PATCHES)
 def test_a_record_replays_to_exactly_the_accepted_value(value: Json, patch: Json) -> None:
     value = prune(value)
@@ -117,6 +121,7 @@ def test_a_guided_record_is_the_same_as_a_compared_one(value: Json, patch: Json)
     assert same(guided, net_record(value, after))
 
 
+@holds("P13", "P19")
 @given(SCOPE_VALUES, SCOPE_PATCHES)
 def test_a_foreign_scope_is_pruned_once_and_its_record_replays(value: Json, patch: Json) -> None:
     try:
@@ -128,6 +133,7 @@ def test_a_foreign_scope_is_pruned_once_and_its_record_replays(value: Json, patc
     assert same(replay(value, staged.records.get("session", {})), after)
 
 
+@holds("P15", "store 1.3.4")
 @given(SCOPE_VALUES, SCOPE_PATCHES)
 def test_the_order_of_keys_decides_nothing(value: Json, patch: Json) -> None:
     value = prune(value)
@@ -143,6 +149,7 @@ def test_the_order_of_keys_decides_nothing(value: Json, patch: Json) -> None:
     assert same(outcomes[0], outcomes[1])
 
 
+@holds("P25", "Ours-6")
 @given(st.lists(SCOPE_VALUES, min_size=1, max_size=3))
 def test_the_overlay_agrees_with_the_slow_model(values: list[Json]) -> None:
     expected: Json = {}
@@ -154,6 +161,7 @@ def test_the_overlay_agrees_with_the_slow_model(values: list[Json]) -> None:
     assert values == before
 
 
+@holds("P25")
 def test_the_overlay_shows_the_narrowest_answer_that_is_not_empty() -> None:
     assert overlay() == {}
     assert overlay({"response": "old", "lazy": {"a": 1}}, {}, {"response": ""}) == {"response": "old", "lazy": {"a": 1}}
@@ -178,6 +186,7 @@ def ids_of(value: Any) -> set[int]:
     return set()
 
 
+@holds("P15", "Ours-5")
 @given(VALUES, VALUES)
 def test_equality_is_that_of_canonical_json(left: Any, right: Any) -> None:
     assert same(left, right) == (json.dumps(left, sort_keys=True) == json.dumps(right, sort_keys=True))
@@ -186,6 +195,7 @@ def test_equality_is_that_of_canonical_json(left: Any, right: Any) -> None:
 SESSIONS = st.sampled_from([("/a", "one"), ("/a", "two"), ("/b", "one")])
 
 
+@holds("Ours-15", "Ours-16", "store 3.6.4")
 @given(st.integers(0, 4), st.lists(st.tuples(SESSIONS, CALLS), max_size=14))
 def test_offsets_agree_with_a_list_of_whole_states(limit: int, calls: list[tuple[tuple[str, str], Json]]) -> None:
     harness, model = PureHarness(limit), NaiveModel(limit)

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from kit.holds import holds
 from strataflow.store.algebra import CallError, ReadError, check_patch_arguments, check_read_arguments, stage_patch
 from strataflow.store.algebra.cards import RUNTIME_MEMBERS
 from strataflow.store.algebra.history import Boundary, empty_scope
@@ -21,6 +22,7 @@ def code(arguments: Any) -> str:
     return caught.value.code
 
 
+@holds("T7", "T9", "case agent 40")
 @pytest.mark.parametrize(
     "arguments, expected",
     [
@@ -41,6 +43,7 @@ def test_an_input_of_the_wrong_shape_is_rejected(arguments: Any, expected: str) 
     assert code(arguments) == expected
 
 
+@holds("T8", "T9", "P22", "case agent 41")
 @pytest.mark.parametrize("plane", ["contrcat", "notes", "beacon.contract", "response"])
 def test_an_unknown_plane_is_quoted_and_the_allowed_ones_are_listed(plane: str) -> None:
     with pytest.raises(CallError, match=f'"{plane}".*intents, contract, working, artifacts, lazy') as caught:
@@ -48,11 +51,13 @@ def test_an_unknown_plane_is_quoted_and_the_allowed_ones_are_listed(plane: str) 
     assert caught.value.code == "E_PLANE"
 
 
+@holds("T8", "T9", "case agent 42")
 @pytest.mark.parametrize("content", [None, 42, [], "x"])
 def test_a_plane_that_is_no_object_is_rejected(content: Any) -> None:
     assert code({"cwd": {"lazy": content}}) == "E_PLANE_SHAPE"
 
 
+@holds("P4", "P17", "case agent 43")
 def test_a_null_in_an_array_of_one_scope_rejects_the_others_too() -> None:
     assert code({"global": {"working": {"ok": 1}}, "cwd": {"working": {"a": [null_deep()]}}}) == "E_NULL"
 
@@ -61,6 +66,7 @@ def null_deep() -> Any:
     return {"x": [[None]]}
 
 
+@holds("Ours-5", "T65", "case agent 44")
 def test_infinity_and_cycles_are_rejected_and_a_long_string_is_accepted() -> None:
     ring: list[Any] = []
     ring.append(ring)
@@ -69,12 +75,14 @@ def test_infinity_and_cycles_are_rejected_and_a_long_string_is_accepted() -> Non
     assert check_patch_arguments({"cwd": {"working": {"a": "x" * 10**6}}})
 
 
+@holds("T9", "case agent 45")
 def test_retired_skills_are_rejected_unless_they_come_to_nothing() -> None:
     assert code({"cwd": {"contract": {"compiled_skills": {"a": 1}}}}) == "E_RETIRED"
     for harmless in (None, {}, {"a": None}):
         assert not stage_patch({"cwd": EMPTY}, {"cwd": {"contract": {"compiled_skills": harmless}}}).changed
 
 
+@holds("A9")
 @pytest.mark.parametrize("member", sorted(RUNTIME_MEMBERS))
 @pytest.mark.parametrize("scope", ["global", "cwd", "session"])
 def test_a_runtime_member_cannot_be_authored_on_a_card(member: str, scope: str) -> None:
@@ -84,6 +92,7 @@ def test_a_runtime_member_cannot_be_authored_on_a_card(member: str, scope: str) 
     assert check_patch_arguments(nested) == nested
 
 
+@holds("A1-A6")
 @pytest.mark.parametrize(
     "card",
     [
@@ -103,11 +112,13 @@ def test_an_invalid_card_is_rejected_by_name(card: Any) -> None:
     assert code({"cwd": {"artifacts": {"/x": card}}}) == "E_ARTIFACT"
 
 
+@holds("A6")
 def test_unknown_members_of_a_card_are_accepted_as_they_are() -> None:
     card = {"description": "d", "tags": ["a", "b"], "kind": "k", "compilation": {"x": 1}, "mine": [1]}
     assert stage_patch({"cwd": EMPTY}, {"cwd": {"artifacts": {"/x": card}}}).values["cwd"]["artifacts"]["/x"] == card
 
 
+@holds("T9", "T10")
 def test_each_check_runs_over_all_scopes_before_the_next() -> None:
     assert code({"session": {"working": {"a": float("nan")}}, "global": {"nope": 1}}) == "E_JSON"
     assert code({"global": {"working": 5}, "cwd": {"nope": {}}}) == "E_PLANE"
@@ -116,6 +127,7 @@ def test_each_check_runs_over_all_scopes_before_the_next() -> None:
     assert code({"global": {}, "cwd": None}) == "E_SCOPE_SHAPE"
 
 
+@holds("T11")
 def test_a_later_change_by_the_caller_does_not_reach_the_checked_patch() -> None:
     arguments: Any = {"session": {"working": {"l": [1]}}, "global": {"lazy": {"a": 1}}}
     patches = check_patch_arguments(arguments)
@@ -124,16 +136,19 @@ def test_a_later_change_by_the_caller_does_not_reach_the_checked_patch() -> None
     assert list(patches) == ["global", "session"]
 
 
+@holds("Ours-5")
 def test_a_subclass_of_dict_around_the_scopes_is_no_plain_json() -> None:
     assert code(collections.OrderedDict(cwd={"working": {}})) == "E_JSON"
 
 
+@holds("Ours-9")
 def test_an_error_shows_little_of_an_offending_value() -> None:
     with pytest.raises(CallError) as caught:
         check_patch_arguments({"session": {"x" * 10**6: {}}})
     assert len(str(caught.value)) < 300
 
 
+@holds("T33", "T34", "case agent 15")
 @pytest.mark.parametrize(
     "arguments",
     [

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from kit.holds import holds
 from kit.pure_harness import PureHarness
 from strataflow.store.algebra import (
     SCOPES,
@@ -40,38 +41,45 @@ def staged_working(before: Json, patch: Json) -> tuple[Any, list[tuple[str, str]
     return staged.values.get("session", value).get("working"), missing
 
 
+@holds("P1", "P2", "case agent 46")
 def test_an_object_merges_and_null_removes_a_key() -> None:
     assert staged_working({"i": {"a": 1, "b": 2}}, {"i": {"a": None, "c": "new"}})[0] == {"i": {"b": 2, "c": "new"}}
 
 
+@holds("P5", "T17", "case agent 47", "case agent 48")
 def test_a_deletion_below_an_absent_parent_changes_nothing_and_is_reported() -> None:
     path = "/session/working/missing/child"
     assert staged_working({}, {"missing": {"child": None}}) == (None, [(path, "/session/working")])
     assert staged_working({"a": 1}, {"missing": {"child": None}})[1] == [(path, "/session/working/missing")]
 
 
+@holds("T17", "case agent 49")
 def test_a_missing_deletion_is_a_json_pointer_with_escapes() -> None:
     _, missing = staged_working({"a/b~c": {"x": 1}}, {"a/b~c": {"leaf": None}})
     assert missing == [("/session/working/a~1b~0c/leaf",) * 2]
 
 
+@holds("T17", "case agent 50")
 def test_array_elements_appear_in_a_missing_deletion_by_their_index() -> None:
     _, missing = staged_working({"items": [{"keep": 1}]}, {"items": {"[0]": {"absent": None}}})
     assert missing == [("/session/working/items/0/absent",) * 2]
 
 
+@holds("T17")
 def test_missing_deletions_come_in_authored_order_depth_first() -> None:
     _, missing = staged_working({"x": 1}, {"z": None, "x": {"deep": {"a": None}}, "b": {"c": None}, "a": None})
     assert [path.removeprefix("/session/working/") for path, _ in missing] == ["z", "x/deep/a", "b/c", "a"]
     assert missing[1][1] == "/session/working/x"
 
 
+@holds("P3", "T17", "case agent 52")
 def test_a_deletion_inside_a_new_object_is_only_a_marker_but_counts_as_missing() -> None:
     after, missing = staged_working({}, {"added": {"discarded": None, "value": 0}})
     assert after == {"added": {"value": 0}}
     assert missing == [("/session/working/added/discarded", "/session/working")]
 
 
+@holds("T17", "O4")
 def test_deleting_what_a_cascade_will_delete_is_not_missing() -> None:
     value = {"working": {"a": 1}, "intents": {"t": {"$ref": "cwd.working.a"}}}
     staged = stage_patch({"cwd": scope(value)}, {"cwd": {"intents": {"t": None}, "working": {"a": None}}})
@@ -79,6 +87,7 @@ def test_deleting_what_a_cascade_will_delete_is_not_missing() -> None:
     assert staged.cascaded == ()
 
 
+@holds("T17", "case agent 51", "case agent 53")
 def test_a_missing_deletion_in_one_scope_leaves_a_write_in_another_alone() -> None:
     harness = PureHarness()
     answer = harness.call("patch_state", {"global": {"working": {"x": None}}, "cwd": {"working": {"y": 1}}})
@@ -87,6 +96,7 @@ def test_a_missing_deletion_in_one_scope_leaves_a_write_in_another_alone() -> No
     assert answer["text"].count("\n\n") == 1
 
 
+@holds("P24", "T14-T16", "case agent 54")
 def test_a_repeated_patch_is_already_current_and_quiet() -> None:
     harness = PureHarness()
     patch = {"session": {"working": {"a": [1, {"b": 2}], "o": {"x": 1}}}}
@@ -96,6 +106,7 @@ def test_a_repeated_patch_is_already_current_and_quiet() -> None:
     assert again["text"].startswith("\nAlready current")
 
 
+@holds("P20", "T16", "case agent 55")
 def test_no_op_deletions_everywhere_are_no_transition() -> None:
     harness = PureHarness()
     planes = ("intents", "contract", "working", "artifacts", "lazy")
@@ -104,12 +115,14 @@ def test_no_op_deletions_everywhere_are_no_transition() -> None:
     assert (answer["changed"], answer["step"], len(answer["missing_deletions"])) == (False, 0, 15)
 
 
+@holds("P12", "case agent 56")
 def test_pruning_removes_empty_members_and_keeps_slots_and_empty_arrays() -> None:
     value = {"chain": {"leaf": {}}, "kept": {"empty": {}, "v": 0}, "items": [{}, {"e": {}}], "list": []}
     assert prune(value) == {"kept": {"v": 0}, "items": [{}, {}], "list": []}
     assert value["chain"] == {"leaf": {}}
 
 
+@holds("P12", "case agent 57")
 def test_emptied_planes_vanish_from_their_scope_only() -> None:
     harness = PureHarness()
     card = {"/x": {"description": "d"}}
@@ -118,12 +131,14 @@ def test_emptied_planes_vanish_from_their_scope_only() -> None:
     assert harness.call("read_state", {"paths": ["session", "cwd"]})["value"] == [{}, {"intents": {"i": "x"}}]
 
 
+@holds("P5", "case agent 58")
 def test_a_deletion_below_a_scalar_or_an_array_removes_the_field() -> None:
     after, missing = staged_working({"s": 1, "a": [1], "k": 0}, {"s": {"x": None}, "a": {"x": None}})
     assert after == {"k": 0}
     assert [unavailable for _, unavailable in missing] == ["/session/working/s", "/session/working/a"]
 
 
+@holds("P12", "P14", "case agent 59-61")
 def test_empty_objects_inside_an_array_are_pruned_inside_and_repeat_as_a_no_op() -> None:
     before, _ = staged_working({}, {"whole": [{"empty": {}}, {}, []]})
     assert before == {"whole": [{}, {}, []]}
@@ -132,10 +147,12 @@ def test_empty_objects_inside_an_array_are_pruned_inside_and_repeat_as_a_no_op()
     ).changed
 
 
+@holds("P12")
 def test_an_emptied_array_element_stays_as_an_empty_object() -> None:
     assert staged_working({"l": [{"a": 1}]}, {"l": {"[0]": {"a": None}}})[0] == {"l": [{}]}
 
 
+@holds("P13")
 def test_old_empty_branches_become_deletions_once() -> None:
     old = scope({"working": {"chain": {"empty": {}}, "k": 1}, "lazy": {}}, is_pruned=False)
     staged = stage_patch({"cwd": old}, {"cwd": {"working": {"k": 1}}})
@@ -144,6 +161,7 @@ def test_old_empty_branches_become_deletions_once() -> None:
     assert not stage_patch({"cwd": after}, {"cwd": {"working": {"k": 1}}}).changed
 
 
+@holds("P2", "case agent 62")
 def test_removing_the_last_local_key_reveals_the_inherited_one() -> None:
     harness = PureHarness()
     harness.call("patch_state", {"global": {"working": {"k": "g"}}, "cwd": {"working": {"k": "c"}}})
@@ -151,6 +169,7 @@ def test_removing_the_last_local_key_reveals_the_inherited_one() -> None:
     assert harness.call("read_state", {"path": "working.k"}) == {"value": "g"}
 
 
+@holds("P6", "case agent 63")
 def test_index_patches_change_only_the_named_elements() -> None:
     before = ["first", "second", {"note": "old", "keep": True}, ["n", {"value": "old"}]]
     patch = {"[1]": "2nd", "[2]": {"note": "new"}, "[3]": {"[1]": {"value": "new"}}}
@@ -159,6 +178,7 @@ def test_index_patches_change_only_the_named_elements() -> None:
     assert before[1] == "second"
 
 
+@holds("P7", "T9", "case agent 64")
 @pytest.mark.parametrize("patch", [{"[2]": 1}, {"[9007199254740992]": 1}, {"[0]": None}, {"[" + "9" * 5000 + "]": 1}])
 def test_a_bad_index_is_rejected_with_its_place(patch: Json) -> None:
     before = {"l": [1, 2]}
@@ -175,6 +195,7 @@ def test_a_bad_index_in_a_nested_array_is_named_by_all_its_indexes() -> None:
     assert caught.value.data["pointer"] == "/session/working/l/1/7"
 
 
+@holds("P8", "case agent 65", "case agent 67")
 def test_an_object_without_indexes_replaces_an_array_and_index_keys_of_objects_are_plain() -> None:
     assert staged_working({"l": [1]}, {"l": {"replacement": True}})[0] == {"l": {"replacement": True}}
     assert staged_working({"l": [1]}, {"l": {"[0]": 1, "x": 2}})[0] == {"l": {"[0]": 1, "x": 2}}
@@ -182,11 +203,13 @@ def test_an_object_without_indexes_replaces_an_array_and_index_keys_of_objects_a
     assert staged_working({}, {"l": {"[0]": "b"}})[0] == {"l": {"[0]": "b"}}
 
 
+@holds("Ours-7")
 def test_an_array_that_would_become_an_index_object_is_refused() -> None:
     with pytest.raises(CallError, match="E_INDEX"):
         staged_working({"l": [1, 2]}, {"l": {"[0]": 1, "x": None}})
 
 
+@holds("P17", "case agent 66")
 def test_one_bad_index_in_two_scopes_stores_nothing() -> None:
     harness = PureHarness()
     harness.call("patch_state", {"global": {"lazy": {"l": [1]}}, "cwd": {"lazy": {"l": [1]}}})
@@ -195,6 +218,7 @@ def test_one_bad_index_in_two_scopes_stores_nothing() -> None:
     assert harness.call("read_state", {"path": "global.lazy.l"}) == {"value": [1]}
 
 
+@holds("P17", "P20", "case agent 68", "case agent 69")
 def test_every_combination_of_scopes_is_one_transition_with_one_identity() -> None:
     for mask in range(1, 8):
         harness = PureHarness()
@@ -206,6 +230,7 @@ def test_every_combination_of_scopes_is_one_transition_with_one_identity() -> No
         assert [states[name].revision for name in SCOPES] == [int(name in used) for name in SCOPES]
 
 
+@holds("P18", "case agent 70", "case agent 71")
 def test_writes_of_two_sessions_to_different_fields_both_survive() -> None:
     harness = PureHarness()
     harness.call("patch_state", {"global": {"working": {"x": 1, "both": "first"}}}, session="one")
@@ -214,6 +239,7 @@ def test_writes_of_two_sessions_to_different_fields_both_survive() -> None:
     assert answer == {"value": {"x": 1, "y": 2, "both": "second"}}
 
 
+@holds("P21")
 def test_staging_changes_neither_the_state_nor_the_patch() -> None:
     value = {"working": {"l": [1, {"a": 1}], "o": {"x": {"y": 1}}}, "intents": {"t": {"$ref": "cwd.working.o"}}}
     patch = {"working": {"l": {"[1]": {"a": 2}}, "n": {"m": [1]}}, "intents": {"t": None}}
@@ -231,17 +257,20 @@ def test_a_patch_copies_the_path_to_its_change_and_shares_the_rest() -> None:
     assert after["working"] is not value["working"]
 
 
+@holds("Ours-5", "P15")
 def test_a_number_written_in_another_spelling_keeps_the_stored_one() -> None:
     after, _ = staged_working({"a": 1, "l": [1, 2], "o": 0}, {"a": 1.0, "l": [1.0, 2], "o": 5})
     assert repr(after) == "{'a': 1, 'l': [1, 2], 'o': 5}"
 
 
+@holds("store 1.4.5", "P19")
 def test_a_stored_record_may_remove_a_plane_and_must_fit_its_scope() -> None:
     assert replay({"working": {"a": 1}, "response": "x"}, {"working": None, "response": ""}) == {"response": ""}
     with pytest.raises(StoreError, match="E_CORRUPT"):
         replay({"working": {"l": [1]}}, {"working": {"l": {"[3]": 1}}})
 
 
+@holds("store 1.5.8", "A8", "A10")
 def test_evidence_goes_with_its_card_and_does_not_wait_for_a_new_one() -> None:
     cards = {"/a": {"description": "a"}, "/b": {"description": "b"}}
     evidence = {"/a": {"compilerRevision": "artifact-v1"}, "/b": {}, "/stale": {}}
@@ -257,6 +286,7 @@ def test_evidence_goes_with_its_card_and_does_not_wait_for_a_new_one() -> None:
     assert both.evidence == {"cwd": {"/stale": {}}}
 
 
+@holds("P22", "P23", "store 3.4.3", "store 3.4.4", "case store 70-72")
 def test_an_answer_is_a_transition_only_if_it_differs() -> None:
     empty = empty_scope(ORIGIN)
     assert stage_response(empty, "Same").records == {"session": {"response": "Same"}}
@@ -268,6 +298,7 @@ def test_an_answer_is_a_transition_only_if_it_differs() -> None:
     assert not stage_response(empty, "").changed
 
 
+@holds("store 3.4.6")
 def test_an_answer_cleans_up_the_empty_objects_of_a_foreign_session() -> None:
     old = scope({"response": "Same", "working": {"a": {}}}, is_pruned=False)
     assert stage_response(old, "Same").records == {"session": {"working": None}}
@@ -295,6 +326,7 @@ def test_a_library_patch_returns_a_value_of_its_own() -> None:
         apply_patch({}, [])  # type: ignore[arg-type]
 
 
+@holds("T14", "T17")
 def test_the_acknowledgement_names_scopes_and_missing_deletions() -> None:
     assert "cwd scope" in acknowledgement(("cwd",), True)
     missing = (MissingDeletion("/cwd/working/x", "/cwd/working"), MissingDeletion("/cwd/lazy/y", "/cwd/lazy/y"))

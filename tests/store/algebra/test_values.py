@@ -13,6 +13,7 @@ from typing import Any
 import attrs
 import pytest
 
+from kit.holds import holds
 from strataflow.store.algebra import (
     CONTAINERS_MAX,
     INT_MAX,
@@ -64,6 +65,7 @@ def refused(value: Any, allow_null: bool = True, depth: int = 0) -> tuple[str, s
     return caught.value.data["pointer"], caught.value.data["reason"]
 
 
+@holds("Ours-5", "store 1.3.3")
 @pytest.mark.parametrize(
     "value",
     [
@@ -104,6 +106,7 @@ def test_what_is_not_plain_json_is_refused_with_its_pointer(value: Any) -> None:
     assert reason
 
 
+@holds("Ours-5", "P16")
 @pytest.mark.parametrize(
     "value", [0, -0.0, 1e308, INT_MAX, -INT_MAX, True, "", "\x00", "a𝄞é☃", [], {}, {"": {"": 1}}, "x" * 10**6]
 )
@@ -113,11 +116,13 @@ def test_a_plain_value_is_kept_exactly(value: Any) -> None:
     assert repr(copied) == repr(value)
 
 
+@holds("Ours-5", "P4")
 def test_null_is_refused_only_where_it_has_no_meaning() -> None:
     assert detach_checked({"a": [None]}, allow_null=True) == {"a": [None]}
     assert refused({"a": [None]}, allow_null=False)[0] == "/cwd/a/0"
 
 
+@holds("Ours-5")
 def test_two_hundred_nested_containers_are_accepted_and_one_more_is_refused() -> None:
     deepest: Any = {}
     for _ in range(CONTAINERS_MAX - 1):
@@ -127,12 +132,14 @@ def test_two_hundred_nested_containers_are_accepted_and_one_more_is_refused() ->
     refused(deepest, depth=1)
 
 
+@holds("Ours-5", "case agent 44")
 def test_a_cycle_is_refused_and_does_not_hang() -> None:
     ring: dict[str, Any] = {}
     ring["again"] = [ring]
     assert "cycle" in refused(ring)[1]
 
 
+@holds("Ours-5", "P15", "store 1.3.4")
 def test_equality_keeps_booleans_and_numbers_apart_but_not_spellings_of_a_number() -> None:
     assert same({"a": 1, "b": [0, 2]}, {"b": [-0.0, 2.0], "a": 1.0})
     assert not same([True], [1])
@@ -149,6 +156,7 @@ def test_every_kind_of_value_has_its_json_name() -> None:
     assert names == ["array", "object", "string", "number", "number", "boolean", "null"]
 
 
+@holds("store 1.4.6")
 def test_foreign_top_level_fields_are_filtered_and_nested_ones_are_kept() -> None:
     value: dict[str, Any] = {"contract": {"x": {"extra": 1}}, "extra": {"y": 2}}
     assert known_planes(value) == {"contract": {"x": {"extra": 1}}}
@@ -156,6 +164,7 @@ def test_foreign_top_level_fields_are_filtered_and_nested_ones_are_kept() -> Non
     assert known_planes(clean) is clean
 
 
+@holds("store 1.4.7", "A2", "A7")
 @pytest.mark.parametrize(
     "value, pointer",
     [
@@ -179,6 +188,7 @@ def test_a_damaged_scope_is_corrupt_and_the_place_is_named(value: Any, pointer: 
     assert caught.value.data["pointer"] == pointer
 
 
+@holds("store 1.4.8", "store 1.4.6")
 def test_a_valid_scope_may_hold_an_old_response_and_foreign_fields() -> None:
     check_materialised({"response": "old", "foreign": [None], "artifacts": {"/x": {"description": "d"}}}, "global")
 
