@@ -1,7 +1,8 @@
 """Whoever waits for a lock holds only locks that come before it, and Pi's lock means what it says (J7).
 
-Method: two processes on a simulated machine, each with a record of what it holds whenever it waits. Without this order
-two of them could wait for each other for good.
+Goal: no two processes ever wait for each other, and Pi reads files only when they hold everything.
+
+Method: processes on a simulated machine, each with a record of what it holds whenever it waits.
 """
 
 from __future__ import annotations

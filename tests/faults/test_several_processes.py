@@ -168,7 +168,7 @@ def in_a_child(check: Any) -> str:
     if pid == 0:
         try:
             os.write(write_end, str(check()).encode())
-        except BaseException as error:
+        except BaseException as error:  # what the parent reads makes it raise
             os.write(write_end, repr(error).encode())
         finally:
             os._exit(0)

@@ -74,7 +74,7 @@ def fork_writer(store: str, name: str, chance: random.Random) -> Writer:
         os.close(read_end)
         try:
             trio.run(write, store, name, write_end, count, durability)
-        except BaseException as error:
+        except BaseException as error:  # the exit code makes the parent raise
             sys.stderr.write(f"{name}: {error!r}\n")
             os._exit(1)
         os._exit(0)

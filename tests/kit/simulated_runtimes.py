@@ -95,6 +95,7 @@ class GatedThreads:
     async def _pass(self, name: str, after: bool) -> None:
         gate, from_call = self._gates.get((name, after), (None, 0))
         if gate is not None and self.calls[name] > from_call:
+            # A thread can not be cancelled. It ends when the test opens the gate.
             with trio.CancelScope(shield=True):
                 await gate.wait()
 

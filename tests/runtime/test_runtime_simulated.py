@@ -1,4 +1,4 @@
-"""The whole runtime on simulated machines, against a model of plain lists.
+"""The whole runtime on simulated machines, under a MockClock, against a model of plain lists.
 
 Two processes with sessions, limits and lives of their own patch, write checkpoints, close, are killed and lose power.
 After every step each session sees exactly what the model says: values, history, floors.
