@@ -20,7 +20,7 @@ async def test_a_hand_edit_of_an_open_session_is_found_by_the_checkpoint_and_win
         file = tmp_path / "state-flow/--project--/main/checkpoint.json"
         for round_ in range(3):
             await session.patch_state(session={"working": {"lost": round_}})
-            file.write_text('{"working":{"by-hand":%d}}\n' % round_)
+            file.write_text(f'{{"working":{{"by-hand":{round_}}}}}\n')
             report = await runtime.checkpoint()
             assert report.superseded == ("--project--/main",)
             with pytest.raises(StoreError) as caught:
