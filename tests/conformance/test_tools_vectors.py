@@ -38,7 +38,9 @@ def run_scenario(scenario: dict[str, Any]) -> list[dict[str, Any]]:
         options += ["--history-limit", str(scenario["history_limit"])]
     with tempfile.TemporaryDirectory(prefix="strataflow-vectors-") as folder:
         command = [sys.executable, "-W", "error", "-m", "strataflow", "tools", "--agent-dir", folder, *options]
-        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        # A copy of the environment: pytest changes the process's own for each test, and a child that is just being
+        # started by another thread would find it moved away (EFAULT).
+        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env={**os.environ}) as process:
             assert process.stdin is not None
             assert process.stdout is not None
             answers = []
