@@ -185,7 +185,15 @@ async def leave_store(world: StoreWorld, state: MemoryStore) -> LeaveReport:
     """Leave the store: the last one writes everything and makes way for Pi. Closes journal and locks.
 
     If it raises Cancelled, the thread that leaves may still be at work.
+
+    Raises:
+      StoreError: E_CLOSED in a forked child, where nothing is touched; E_DISK, E_BROKEN and others: the store is left
+        as if this process had been killed.
     """
+    if not world.member.lock.is_held:
+        # Everything here belongs to the parent: its connection must not even be closed (J11).
+        text = f"{world.ground.layout.root}: was opened before this process was forked; the parent leaves it"
+        raise StoreError("E_CLOSED", text, path=world.ground.layout.root)
     ground, threads = world.ground, world.threads
     stamp = _stamper(world, state)
 

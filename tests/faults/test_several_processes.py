@@ -23,6 +23,7 @@ from kit.holds import holds
 from kit.runtimes import opened
 from kit.stores import OpenedStore
 from strataflow.runtime import StoreError
+from strataflow.runtime.joining import leave_store
 
 PROCESSES = 8
 COUNT = 60
@@ -199,6 +200,29 @@ async def test_handles_in_a_forked_child_are_closed_and_the_parent_goes_on(tmp_p
         assert in_a_child(check) == "E_CLOSED E_CLOSED"
         await session.patch_state(global_={"working": {"c": 1}})
         assert (await session.read_state("global.working")).value == {"a": 1, "c": 1}
+
+
+@holds("J11")
+async def test_a_child_that_unwinds_leaves_the_store_of_its_parent_alone(tmp_path: Path) -> None:
+    # A fork in the middle of a program may run up through the context that opened the store.
+    async with opened(tmp_path / "state-flow", durability="power") as runtime:
+        session = await runtime.open_session("/project", "main", "active")
+        await session.patch_state(global_={"working": {"a": 1}})
+
+        def check() -> str:
+            try:
+                leave_store(runtime._world, runtime._state).send(None)
+            except StoreError as error:
+                return error.code
+            return "it left"
+
+        assert in_a_child(check) == "E_CLOSED"
+        await session.patch_state(global_={"working": {"b": 2}})
+        with OpenedStore.open(tmp_path / "state-flow", "other", session_id="other") as store:
+            assert store.read("global.working") == {"a": 1, "b": 2}
+        await session.patch_state(global_={"working": {"c": 3}})
+        report = await runtime.aclose()
+        assert report.pi_lock_removed
 
 
 @holds("J11")
