@@ -3,8 +3,8 @@
 Goal: afterwards no lock is held, no participant and no lock towards Pi are left, the store opens at once for somebody
 else, what was acknowledged is there and everything is whole (design 2, Ours-3).
 
-Method: under a MockClock trio tells an instrument of every step of every task. A run is repeated and cancelled one step later each time,
-until one completes untouched. Then single calls are cancelled instead of the whole program.
+Method: under a MockClock trio tells an instrument of every step of every task. A run is repeated and cancelled one step
+later each time, until one completes untouched. Then single calls are cancelled instead of the whole program.
 """
 
 from __future__ import annotations

@@ -3,7 +3,8 @@
 Goal: what is acknowledged stays, what is refused did not happen or is told as unknown, reads go on, and the runtime is
 usable again when the cause is gone (Ours-17).
 
-Method: a run on a simulated machine, under a MockClock, is repeated, its n-th change of the disk refused once, until a run meets no n-th.
+Method: a run on a simulated machine, under a MockClock, is repeated, its n-th change of the disk refused once, until a
+run meets no n-th.
 """
 
 from __future__ import annotations
