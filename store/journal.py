@@ -165,11 +165,11 @@ class SqliteJournal:
             for name in names:
                 counts[name] = counts.get(name, 0) + 1
             if seq <= done and all(counts[name] > keep_newest for name in names):
-                gone.append((seq,))
+                gone.append(seq)
         if gone:
             with self._upkeep.transaction() as sqlite:
-                sqlite.executemany("delete from rows where seq = ?", gone)
-                sqlite.execute("update facts set value = max(value, ?) where name = 'pruned_through'", gone[0])
+                _delete(sqlite, gone)
+                sqlite.execute("update facts set value = max(value, ?) where name = 'pruned_through'", (gone[0],))
         return len(gone)
 
     # -- health -------------------------------------------------------------------------------------------------
@@ -196,6 +196,23 @@ class SqliteJournal:
         """See ``Journal.close``."""
         self._commits.close()
         self._upkeep.close()
+
+
+def _delete(sqlite: sqlite3.Connection, gone: Sequence[int]) -> None:
+    """Delete rows, in the caller's transaction.
+
+    A page that loses its rows one by one is written once more before it is free, so that pruning would write as much
+    as appending did; emptying a whole table only notes its pages as free. Where little stays, the table is emptied and
+    what stays is put back.
+    """
+    left = {seq for (seq,) in sqlite.execute("select seq from rows")}.difference(gone)
+    if len(left) * 2 > len(gone):
+        sqlite.executemany("delete from rows where seq = ?", [(seq,) for seq in gone])
+        return
+    select = f"select {ROW_COLUMNS}, scopes from rows where seq = ?"
+    kept = [sqlite.execute(select, (seq,)).fetchone() for seq in sorted(left)]
+    sqlite.execute("delete from rows")
+    sqlite.executemany(f"insert into rows ({ROW_COLUMNS}, scopes) values {_PLACES}", kept)
 
 
 def _put_base(sqlite: sqlite3.Connection, scope: str, base: Base) -> None:

@@ -43,6 +43,9 @@ class Connection:
     def _set_up(self) -> None:
         self._retried(lambda: self._sqlite.execute("pragma journal_mode = wal"))
         self._sqlite.execute("pragma synchronous = full")
+        # Some builds of SQLite write zeros over all that is deleted: pruning would cost as much as appending did.
+        # Whoever wants a value gone for good removes the whole journal.
+        self._sqlite.execute("pragma secure_delete = fast")
         self._retried(lambda: ensure_schema(self._sqlite, self.path))
         # A write of its own makes sure that the -wal file exists before its identity is noted (J9).
         self._retried(lambda: self._sqlite.execute("update facts set value = value where name = 'synced_through'"))
