@@ -26,8 +26,6 @@ from ..store import (
     StoreError,
     StrataflowError,
     checkpoint,
-    ensure_pi_lock,
-    live_members,
 )
 from .limits import (
     CHECKPOINT_BYTES,
@@ -125,7 +123,7 @@ class Checkpointer:
             self._due, self._full = trio.Event(), trio.Event()
             root = self._state.snapshot()
             try:
-                report = await self._world.threads.work(lambda: self._write_and_look(root))
+                report = await self._world.threads.work(lambda: self._write(root))
             except StoreError as error:
                 self.note(error)
                 raise
@@ -176,21 +174,6 @@ class Checkpointer:
         finally:
             lock.release()
 
-    def _write_and_look(self, root: Root) -> CheckpointReport:
-        report = self._write(root)
-        self._keep_pi_out()
-        return report
-
     def _write(self, root: Root) -> CheckpointReport:
         ground, limit = self._world.ground, self._state.history_limit
         return checkpoint(ground.disk, ground.layout, self._world.journal, self._stamp, history_limit=limit, root=root)
-
-    def _keep_pi_out(self) -> None:
-        """The process that Pi's lock names may have died: then it names this one from now on (P1 of membership)."""
-        world = self._world
-        if world.member.share_with_pi or not world.open_lock.try_acquire():
-            return
-        try:
-            ensure_pi_lock(world.ground, world.journal, live_members(world.ground, world.journal), world.member.token)
-        finally:
-            world.open_lock.release()

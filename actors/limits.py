@@ -23,6 +23,9 @@ CHECKPOINT_RETRY_S_MAX: Final = 60.0
 PI_POLL_S: Final = 0.025
 PI_PENDING_S: Final = 2.0
 
+# How often a survivor looks whether the process that Pi's lock names still lives.
+PI_GUARD_S: Final = 2.0
+
 # How far the journal may grow while the canonical files can not be written.
 JOURNAL_BYTES_MAX: Final = 256 << 20
 

@@ -18,6 +18,7 @@ debris that a slow actor would collect.
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Callable
 from typing import Any, final
 
 import attrs
@@ -56,6 +57,8 @@ class Mailbox:
 
     name: str
     capacity: int = attrs.field(default=MAILBOX_CAPACITY)
+    # The actor may wait for something on behalf of its askers: this tells it that one of them has left.
+    on_withdrawal: Callable[[], None] | None = attrs.field(default=None, init=False)
     _room: int = attrs.field(init=False)
     _waiting: OrderedDict[Envelope, None] = attrs.field(factory=OrderedDict, init=False)
     _queue: OrderedDict[Envelope, None] = attrs.field(factory=OrderedDict, init=False)
@@ -144,6 +147,8 @@ class Mailbox:
         del (self._queue if state is QUEUED else self._out)[envelope]
         self._withdrawn += 1
         self._make_room()
+        if self.on_withdrawal is not None:
+            self.on_withdrawal()
 
     def _make_room(self) -> None:
         self._room += 1

@@ -46,6 +46,7 @@ from .envelope import Envelope
 from .follower import Follower
 from .limits import BATCH_MAX, BUSY_PAUSE_S
 from .mailbox import Mailbox
+from .pi_guard import guard_pi_lock
 from .store_world import StoreWorld
 from .turn import Turn, take
 
@@ -153,10 +154,13 @@ class StoreActor:
 
     async def run(self, mailbox: Mailbox, task_status: trio.TaskStatus[None]) -> None:
         """Recover if need be, then serve until the mailbox is closed and empty."""
+        mailbox.on_withdrawal = self._turn.look_again
         await self._follower.recover()
         async with trio.open_nursery() as nursery:
             task_status.started()
             nursery.start_soon(self._checkpointer.run)
+            if not self.world.member.share_with_pi:
+                nursery.start_soon(guard_pi_lock, self.world)
             while (envelope := await mailbox.receive()) is not None:
                 self._sort(envelope, nursery)
                 self._collect(mailbox, nursery)

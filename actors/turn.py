@@ -33,20 +33,37 @@ class Turn:
     # Tasks of this process take turns here, since a kernel lock knows only processes.
     _gate: trio.Lock = attrs.field(factory=trio.Lock, init=False)
     _outcome: CheckpointReport | StoreError | None = attrs.field(default=None, init=False)
+    _waiting: tuple[trio.CancelScope, Callable[[], bool]] | None = attrs.field(default=None, init=False)
 
     async def acquire(self, is_wanted: Callable[[], bool]) -> bool:
         """Wait for the turn. False if nobody wants it any more. If it raises Cancelled, nothing is held."""
         await take(self._gate)
         try:
-            if not self._world.turn.try_acquire():
-                await self._world.threads.wait_lock(self._world.turn)
-            if self._world.shared_pi is None or await self._take_pi(self._world.shared_pi, is_wanted):
+            if (self._world.turn.try_acquire() or await self._wait_while(is_wanted)) and (
+                self._world.shared_pi is None or await self._take_pi(self._world.shared_pi, is_wanted)
+            ):
                 return True
         except BaseException:
             self._let_go()
             raise
         self._let_go()
         return False
+
+    async def _wait_while(self, is_wanted: Callable[[], bool]) -> bool:
+        with trio.CancelScope() as scope:
+            self._waiting = (scope, is_wanted)
+            try:
+                await self._world.threads.wait_lock(self._world.turn)
+            finally:
+                self._waiting = None
+        return not scope.cancelled_caught
+
+    def look_again(self) -> None:
+        """Somebody who wanted the turn has left: nobody waits for another process on behalf of no one."""
+        if self._waiting is not None:
+            scope, is_wanted = self._waiting
+            if not is_wanted():
+                scope.cancel()
 
     async def _take_pi(self, lock: SharedPiLock, is_wanted: Callable[[], bool]) -> bool:
         pending_since: float | None = None

@@ -139,6 +139,23 @@ def ensure_pi_lock(ground: Ground, journal: Journal, live: list[Participant], to
             return None
 
 
+def keep_pi_out(ground: Ground, journal: Journal, token: str) -> str:
+    """As ``ensure_pi_lock``, while the store is open: the process that the lock names may have died.
+
+    Cheap while all is well. Call it with ``open.lock`` held. Returns what is wrong, in words, or "".
+    """
+    try:
+        state = look_at(ground.disk, ground.layout, journal.members.pi_locks(), ground.table)
+        if state.record is not None and _is_same_file(state) and ground.table.is_alive(state.record.process):
+            return ""
+        waiting = ensure_pi_lock(ground, journal, live_members(ground, journal), token)
+    except StoreError as error:
+        return str(error)
+    if waiting is None:
+        return ""
+    return f"{ground.layout.pi_lock}: another program took it while the store was open here (process {waiting.pid})"
+
+
 def _is_same_file(state: PiLockState) -> bool:
     assert state.stat is not None
     assert state.record is not None
