@@ -16,7 +16,7 @@ from typing import final
 import attrs
 import trio
 
-from ..store import CallError, Draft, Mode, Receipt, SessionAddress, StoreError
+from ..store import CallError, Draft, Mode, Receipt, SessionAddress, StoreError, StrataflowError
 from .actor import ActorRef, Request, serve
 from .mailbox import Mailbox
 from .store_actor import Commit, OpenScopes
@@ -63,11 +63,22 @@ class SessionCell:
     session_id: str
     mode: Mode = "off"
     address: SessionAddress | None = None
-    problem: StoreError | None = None
+    problem: StrataflowError | None = None
     is_closed: bool = False
 
     def writable(self) -> SessionAddress:
-        """The address, if patches are allowed (T9 rows 1 and 2).
+        """The address, if memory may be changed (T9 rows 1 and 3).
+
+        Raises:
+          CallError: E_OFF, E_FENCED.
+        """
+        address = self.readable()
+        if self.problem is not None and self.problem.code == "E_FENCED":
+            raise CallError(self.problem.code, self.problem.message, **self.problem.data)
+        return address
+
+    def readable(self) -> SessionAddress:
+        """The address, if memory may be read.
 
         Raises:
           CallError: E_OFF.
@@ -129,18 +140,26 @@ class SessionActor:
         address = await self.store.ask(OpenScopes(self.cell.cwd, self.cell.session_id))
         self.cell.address = address
 
-        def stage(draft: Draft) -> Mode:
-            admit()
-            draft.stage_origin(address)
-            return draft.stage_mode(address, mode)
+        found: list[StrataflowError | None] = [None]  # returned, it would be raised here as the answer
 
+        def stage(draft: Draft) -> None:
+            admit()
+            found[0] = draft.problem_of(address)
+            if found[0] is None:
+                draft.stage_origin(address)
+                draft.stage_mode(address, mode)
+
+        # Unreadable memory blocks the session, it does not end it: what is healthy can still be read (Ours-18).
         try:
             await self.store.ask(Commit(stage))
         except StoreError as error:
-            if error.code not in ("E_CORRUPT", "E_UNSUPPORTED", "E_DISK"):
-                raise
-            # Unreadable memory blocks the session, it does not end it: what is healthy can still be read (Ours-18).
-            self.cell.problem = error
-        else:
-            self.cell.problem = None
-        self.cell.mode = mode
+            if mode != "passive" or error.code != "E_DISK":
+                raise  # the choice is refused, and the mode before it holds
+            # Passive applies at once, stored or not; then nothing may be written until a choice is (store 4.2.3).
+            found[0] = _fence(error)
+        self.cell.problem, self.cell.mode = found[0], mode
+
+
+def _fence(cause: StoreError) -> CallError:
+    text = f"writing is paused, since the choice of passive could not be stored ({cause}); select passive or active"
+    return CallError("E_FENCED", text, cause=cause.code)

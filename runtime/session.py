@@ -169,7 +169,7 @@ class Session:
         """
         arguments = read_arguments(path, paths, projection)
         await self._before_reading(fresh)
-        return read(self._state.view(self._cell.writable()), arguments)
+        return read(self._state.view(self._cell.readable()), arguments)
 
     async def read_json(
         self,
@@ -182,7 +182,7 @@ class Session:
         """As ``read_state``, as JSON text without a copy in between."""
         arguments = read_arguments(path, paths, projection)
         await self._before_reading(fresh)
-        return compact(read_shared(self._state.view(self._cell.writable()), arguments).to_json())
+        return compact(read_shared(self._state.view(self._cell.readable()), arguments).to_json())
 
     async def _before_reading(self, fresh: bool) -> None:
         self._check()
@@ -218,7 +218,7 @@ class Session:
                 return (await self._patch(arguments, admit)).to_json()
             case "read_state":
                 await self._before_reading(False)
-                return read(self._state.view(self._cell.writable()), arguments).to_json()
+                return read(self._state.view(self._cell.readable()), arguments).to_json()
             case "accept_response":
                 receipt = await self._accept_response(only_member(arguments, "text"), admit)
                 return {"changed": receipt.changed, "step": receipt.step, "revision": receipt.revision}

@@ -24,6 +24,7 @@ from .algebra import (
     ScopeState,
     StagedCall,
     StoreError,
+    StrataflowError,
     acknowledgement,
     empty_scope,
     stage_patch,
@@ -116,6 +117,10 @@ class Draft:
             self.position += 1
             lineage = fresh_lineage(f"files:{self.new_id()}", self.position)
             self._add("origin", address, trio, lineage=lineage, boundary=lineage.known[0])
+
+    def problem_of(self, address: SessionAddress) -> StrataflowError | None:
+        """Why this session can not be written, if one of its scopes can not be read."""
+        return next((self.store.errors[scope] for _, scope in address.scopes() if scope in self.store.errors), None)
 
     def mode_of(self, address: SessionAddress, *, fresh: Mode, unreadable: Mode) -> Mode:
         """The mode that the session's files or rows name, or that of one which does not exist or can not be read."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator
@@ -11,6 +12,7 @@ from typing import Any
 from .algebra import StoreError
 from .journal_schema import ensure_schema
 from .journal_types import JournalBusyError
+from .lock import forget_in_child
 from .rows import Durability
 
 _BUSY_ATTEMPTS_MAX = 5_000
@@ -30,7 +32,7 @@ class Connection:
         self.path, self._level, self._pause = path, level, pause
         self._mutex = threading.Lock()
         with translated(path):
-            self._sqlite = sqlite3.connect(
+            self._sqlite: Any = sqlite3.connect(
                 path, isolation_level=None, timeout=0, check_same_thread=False, cached_statements=_STATEMENTS_MAX
             )
         try:
@@ -39,6 +41,7 @@ class Connection:
         except BaseException:
             self._sqlite.close()
             raise
+        forget_in_child(self)
 
     def _set_up(self) -> None:
         self._retried(lambda: self._sqlite.execute("pragma journal_mode = wal"))
@@ -97,6 +100,28 @@ class Connection:
         """Close. Nothing is lost."""
         with self._mutex:
             self._sqlite.close()
+
+    def forget(self) -> None:
+        """In a forked child: never use or close the connection of the parent (J11)."""
+        # SQLite forbids even closing it here, and the interpreter would close it at the end: so it is never let go.
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._sqlite))
+        # A thread of the parent may have held the mutex; here nobody would ever give it back.
+        self._sqlite, self._mutex = _Gone(self.path), threading.Lock()
+
+
+class _Gone:
+    """Stands for a connection that belongs to the process this one was forked from."""
+
+    in_transaction = False
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    def execute(self, *_: object) -> Any:
+        raise StoreError("E_CLOSED", f"{self._path}: was opened before this process was forked; open the store anew")
+
+    def close(self) -> None:
+        """Nothing is closed here."""
 
 
 class Single:

@@ -32,19 +32,26 @@ import attrs
 from .algebra.errors import StoreError
 from .disk import folders_exist, open_checked, read_system_text, translated
 from .disk_paths import named
-from .ports import LockAttempt, ProcessIdentity
+from .ports import Forgettable, LockAttempt, ProcessIdentity
 
 if sys.platform != "win32":  # importable there too, so that opening a store can refuse by name
     import fcntl
 
 _BOOT_ID = "/proc/sys/kernel/random/boot_id"
 _gate = threading.RLock()  # re-entrant, since the collector may call __del__ of one lock inside a call of another
-_open_locks: weakref.WeakSet[FlockLock] = weakref.WeakSet()
+
+_open: weakref.WeakSet[Forgettable] = weakref.WeakSet()
+
+
+def forget_in_child(item: Forgettable) -> None:
+    """Have ``item.forget()`` called in every child that is forked while the item is alive (J11)."""
+    with _gate:
+        _open.add(item)
 
 
 def _after_fork_in_child() -> None:
-    for lock in list(_open_locks):
-        lock.forget()
+    for item in list(_open):
+        item.forget()
     _gate.release()
 
 
@@ -162,7 +169,7 @@ class FlockLock:
             if self._phase is not _Phase.OPEN:
                 return
             self._phase, self._held = _Phase.CLOSED, False
-            _open_locks.discard(self)
+            _open.discard(self)
             # Descriptors in _waiting belong to their threads: closing one under a blocked flock would let the number
             # be used again while the kernel still works on it.
             _unlock_and_close(self._descriptor)
@@ -217,7 +224,7 @@ class FlockLocks:
             with translated("lock", path):
                 descriptor = open_checked(path, os.O_RDWR | os.O_CREAT)
             lock = FlockLock(path, descriptor, _identity_of(descriptor))
-            _open_locks.add(lock)
+            _open.add(lock)
             return lock
 
     def attempt(self) -> FlockAttempt:
@@ -258,10 +265,7 @@ def _start_and_state(pid: int) -> tuple[int, str]:
 @final
 @attrs.frozen
 class RealProcessTable:
-    """Processes as the kernel shows them.
-
-    Where there is no /proc (macOS), start time and boot id are 0 and ``""`` and a reused id cannot be told apart.
-    """
+    """Processes as the kernel shows them. Without /proc (macOS) a reused id cannot be told apart."""
 
     def own(self) -> ProcessIdentity:
         pid = os.getpid()

@@ -143,3 +143,10 @@ class ProcessTable(Protocol):
 
     def pid_exists(self, pid: int) -> bool:
         """Whether some process has this id, also when it may not be signalled."""
+
+
+class Forgettable(Protocol):
+    """Something of the parent's that a forked child must let be (J11)."""
+
+    def forget(self) -> None:
+        """In the child: make this object useless without touching what it stands for. Must not wait or raise."""

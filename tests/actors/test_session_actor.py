@@ -10,6 +10,7 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
+from kit.holds import holds
 from kit.simulated_runtimes import LoneStore, lone_store
 from kit.simulated_stores import SimulatedStore
 from strataflow.actors import AcceptResponse, ActorRef, Mailbox, SelectMode, SessionActor, SessionCell
@@ -134,16 +135,33 @@ async def test_a_choice_withdrawn_while_another_is_carried_out_never_happens(aut
         assert cell.mode == "active"
 
 
-async def test_a_choice_that_can_not_be_stored_is_a_problem_until_it_can(autojump_clock: MockClock) -> None:
+@holds("store 4.2.3", "T9", "Ours-17")
+async def test_a_choice_of_passive_that_can_not_be_stored_applies_and_pauses_writing(autojump_clock: MockClock) -> None:
     async with lone_store() as store, opened(store, "active") as (cell, ref):
         await ref.ask(AcceptResponse("done"))
         store.machine.disk.capacity_bytes = 0
-        await ref.ask(SelectMode("passive"))
-        assert cell.problem is not None
-        assert cell.problem.code == "E_DISK"
+        assert await ref.ask(SelectMode("passive")) == "passive"
+        with pytest.raises(CallError, match="paused") as caught:
+            cell.writable()
+        assert caught.value.code == "E_FENCED"
+        assert cell.readable() == cell.address
         store.machine.disk.capacity_bytes = None
         await ref.ask(SelectMode("passive"))
         assert (cell.problem, run_of(store).mode) == (None, "passive")
+        assert cell.writable() == cell.address
+
+
+@holds("store 6.1.4", "Ours-17")
+async def test_a_choice_of_active_that_can_not_be_stored_is_refused_and_changes_nothing(
+    autojump_clock: MockClock,
+) -> None:
+    async with lone_store() as store, opened(store, "passive") as (cell, ref):
+        store.machine.disk.capacity_bytes = 0
+        with pytest.raises(StoreError) as caught:
+            await ref.ask(SelectMode("active"))
+        assert caught.value.code == "E_DISK"
+        assert (cell.mode, cell.problem) == ("passive", None)
+        store.machine.disk.capacity_bytes = None
 
 
 async def test_an_actor_cancelled_while_it_opens_leaves_the_store_usable(autojump_clock: MockClock) -> None:

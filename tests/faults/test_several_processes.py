@@ -246,3 +246,24 @@ async def test_no_lock_is_inherited_by_a_forked_child(tmp_path: Path) -> None:
     os.close(write_end)
     os.close(read_end)
     assert ended_well(pid)
+
+
+@holds("J11")
+def test_a_forked_child_neither_uses_nor_closes_the_connection_of_its_parent(tmp_path: Path) -> None:
+    store = OpenedStore.open(tmp_path / "state-flow")
+    store.patch(cwd={"working": {"before": 1}})
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            store.journal.view(None)
+        except StoreError as error:
+            store.journal.close()
+            code = 0 if error.code == "E_CLOSED" else 2
+        finally:
+            os._exit(code)
+    assert os.waitpid(child, 0)[1] == 0
+    assert (tmp_path / "state-flow/.strataflow/journal.db-wal").exists()
+    store.patch(cwd={"working": {"after": 1}})
+    assert store.read("cwd.working") == {"before": 1, "after": 1}
+    store.close()

@@ -46,6 +46,7 @@ class Waiting:
         try:
             self._outcome = lock.acquire_blocking(attempt)
         except BaseException as error:
+            # Whatever it is, it is raised again in the thread that asks for the outcome.
             self._outcome = error
 
     def outcome(self) -> bool:

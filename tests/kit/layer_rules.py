@@ -111,6 +111,8 @@ FACE = Layer(
 DECISIONS = frozenset({"actors/supervision.py", "runtime/agent/step.py"})
 EXTRA: Mapping[str, frozenset[str]] = {
     **{path: frozenset("fcntl io os pathlib shutil".split()) for path in FILE_MODULES},
+    # One call, in a forked child: SQLite's connection of the parent must not even be closed.
+    "store/journal_connection.py": frozenset({"ctypes"}),
     # The peer of the benchmarks is SQLite as another program would use it; it knows nothing of our journal.
     "runtime/benchmark/peer.py": frozenset({"sqlite3"}),
 }

@@ -1,4 +1,7 @@
-"""What a runtime does for others while it is idle: it keeps Pi out, and waits for nobody on behalf of no one."""
+"""What a runtime does for others while it is idle: it keeps Pi out, and waits for nobody on behalf of no one.
+
+Sleeping is virtual: ``run_seeded`` runs under a MockClock.
+"""
 
 from __future__ import annotations
 
