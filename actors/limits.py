@@ -7,6 +7,9 @@ from typing import Final
 # How long staging may hold the event loop before the batch is cut.
 STAGING_S_MAX: Final = 0.005
 
+# How long nobody else must have written before appends are staged without reading the journal first.
+ALONE_S: Final = 1.0
+
 # Rows of other processes that are applied in one go: about a millisecond.
 FOLLOW_SLICE: Final = 64
 

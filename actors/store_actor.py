@@ -111,7 +111,7 @@ class Phase(enum.Enum):
 _MOVES = {
     Phase.IDLE: {Phase.TURN},
     Phase.TURN: {Phase.STAGED, Phase.IDLE, Phase.BROKEN},
-    Phase.STAGED: {Phase.APPENDING, Phase.IDLE, Phase.BROKEN},
+    Phase.STAGED: {Phase.APPENDING, Phase.IDLE, Phase.TURN, Phase.BROKEN},
     Phase.APPENDING: {Phase.IDLE, Phase.TURN, Phase.BROKEN},
     Phase.BROKEN: frozenset[Phase](),
 }
@@ -228,13 +228,19 @@ class StoreActor:
             await self._follower.follow_far()
 
     async def _follow_stage_append(self, journal: Journal) -> None:
-        if not await self._follower.follow(journal):
+        # Alone so far: the append itself tells whether somebody was faster, so nothing needs to be read first.
+        is_alone = self._follower.is_alone
+        if not is_alone and not await self._follower.follow(journal):
             return
         if self.world.shared_pi is not None:
             await self._follower.compare()
         draft, answers = self._stage()
         if draft.rows:
             await self._append(journal, draft, answers)
+        elif is_alone and journal.rows_since(self.state.head, 1):
+            # Refusals and no-ops append nothing that could tell: they must not rest on an old state.
+            self._follower.note_others()
+            self._enter(Phase.TURN)
         else:
             self._enter(Phase.IDLE)
             self._batch.reply(answers)
@@ -272,6 +278,7 @@ class StoreActor:
             self._enter(Phase.BROKEN)
             raise await self._follower.keep_aside(rows)
         if outcome != "appended":
+            self._follower.note_others()
             if outcome == "busy":
                 await trio.sleep(BUSY_PAUSE_S)
             self._enter(Phase.TURN)
