@@ -12,7 +12,7 @@ ARGS ?=
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
 
-demo: .venv/.installed ## the main job in one command: processes, a crash, a backup
+demo: .venv/.installed ## the main job in one command: processes share a store, one is killed
 	$(BIN)/strataflow demo
 
 test: .venv/.installed-dev ## the whole test suite

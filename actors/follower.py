@@ -24,9 +24,9 @@ from ..store import (
     StoreError,
     Wanted,
     changed_scopes,
-    check_old_formats,
     find_session,
     load_for_writing,
+    old_formats,
     wanted_scopes,
     write_aside,
 )
@@ -106,12 +106,11 @@ class Follower:
         """Find a session and load what is not known of its scopes. ``kept_out`` keeps Pi out meanwhile, if shared."""
         ground, pending = self._world.ground, tuple(self._state.pending)
 
-        def find() -> SessionAddress:
+        def find() -> tuple[SessionAddress, dict[str, StoreError]]:
             address = find_session(ground, cwd, session_id, pending)
-            check_old_formats(ground, address)
-            return address
+            return address, old_formats(ground, address)
 
-        address = await self._world.threads.work(find)
+        address, blocked = await self._world.threads.work(find)
         self._state.check_owner(address)
         # Pi may be half-way through writing what is read here, unless it is kept out meanwhile.
         async with kept_out:
@@ -130,7 +129,7 @@ class Follower:
                     else:
                         wanted = self._lacking(address, wanted)
                         if not wanted:
-                            self._state.accept(address)
+                            self._state.accept(address, blocked)
                             return address
 
     def _missing(self, address: SessionAddress) -> Sequence[Wanted]:

@@ -72,7 +72,7 @@ class RuntimeEvent:
 
 
 @final
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class Runtime:
     """An open store and the actors that serve it. Made by ``open_runtime``."""
 
@@ -87,6 +87,9 @@ class Runtime:
     _closing: trio.Lock = attrs.field(factory=trio.Lock)
     _report: CloseReport | None = None
     _is_closing: bool = False
+
+    def __repr__(self) -> str:
+        return f"<Runtime {shown(self.store_path)}{' closed' if self._is_closing else ''}>"
 
     @property
     def store_path(self) -> str:
@@ -186,21 +189,21 @@ class Runtime:
             if cell.address is not None and not self._is_closing:
                 await self._store.ask(CloseScopes(cell.address))
 
-    async def aclose(self, deadline_s: float = CLOSE_DEADLINE_S) -> CloseReport:
+    async def aclose(self, deadline: float = CLOSE_DEADLINE_S) -> CloseReport:
         """Close: accept nothing more, finish what is accepted, write it to the canonical files, leave the store.
 
-        Returns within ``deadline_s`` seconds, also while its task is cancelled, and says what it had to leave behind.
-        Idempotent: a second call returns the first report.
+        Returns within ``deadline`` seconds from now, also while its task is cancelled, and says what it had to leave
+        behind. Idempotent: a second call returns the first report.
         """
         started = trio.current_time()
         self._is_closing = True
         left: list[str] = []
         # Shielded, so that a cancelled program still leaves a store that others can use at once. It ends at the
         # deadline, whatever hangs.
-        with trio.CancelScope(shield=True, deadline=started + deadline_s):
+        with trio.CancelScope(shield=True, deadline=started + deadline):
             async with self._closing:
                 if self._report is None:
-                    await self._stop_actors(left, started + deadline_s / 2, started + deadline_s)
+                    await self._stop_actors(left, started + deadline / 2, started + deadline)
                     await self._leave(left, started)
         if self._report is None:
             left.append("leaving the store did not end in time: a thread hangs in a system call")

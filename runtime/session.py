@@ -37,7 +37,7 @@ ReplyT = TypeVar("ReplyT")
 
 
 @final
-@attrs.frozen(eq=False)
+@attrs.frozen(eq=False, repr=False)
 class Session:
     """One session of a store, open in this process. Made by ``runtime.open_session``.
 
@@ -49,6 +49,11 @@ class Session:
     _actor: ActorRef
     _state: MemoryStore
     _lifetime: Lifetime
+
+    def __repr__(self) -> str:
+        # Never what it remembers: that is private, and may be large.
+        state = " closed" if self._cell.is_closed else ""
+        return f"<Session {shown(self.session_id)} in {shown(self.cwd)} {self.mode}{state}>"
 
     @property
     def cwd(self) -> str:

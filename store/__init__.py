@@ -65,7 +65,7 @@ from .membership import (
     note_ground,
 )
 from .memory_store import Fence, MemoryStore
-from .opening import changed_scopes, check_old_formats, find_session, load_for_writing
+from .opening import changed_scopes, find_session, load_for_writing, old_formats
 from .ports import (
     Disk,
     FileKind,
@@ -166,7 +166,6 @@ __all__ = [
     "Wanted",
     "apply_patch",
     "changed_scopes",
-    "check_old_formats",
     "check_patch_arguments",
     "check_path",
     "checkpoint",
@@ -187,6 +186,7 @@ __all__ = [
     "make_folders",
     "normalise_cwd",
     "note_ground",
+    "old_formats",
     "overlay",
     "parse_strict",
     "plane_sizes",

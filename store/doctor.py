@@ -34,7 +34,11 @@ def diagnose(ground: Ground, journal: JournalLook, holder: LockHolder = lock_hol
       journal: a reader of the store's journal.
       holder: tells which process holds a kernel lock.
     """
-    return Diagnosis(ground.layout.root, tuple(_findings(ground, journal, holder)))
+    found: dict[tuple[str, str], Finding] = {}
+    for finding in _findings(ground, journal, holder):
+        # The walk and each scope below may meet the same trouble; it is told once.
+        found.setdefault((finding.path, finding.words), finding)
+    return Diagnosis(ground.layout.root, tuple(found.values()))
 
 
 def _findings(ground: Ground, journal: JournalLook, holder: LockHolder) -> Iterator[Finding]:

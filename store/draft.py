@@ -31,9 +31,9 @@ from .algebra import (
     stage_response,
 )
 from .documents import STEP_MAX, Mode, RunRecord
-from .image import ScopeImage, fresh_lineage, session_lineage
+from .image import ScopeImage, fresh_lineage, revision_text, session_lineage
 from .layout import SessionAddress
-from .memory_store import ABSENT, MemoryStore, revision_text
+from .memory_store import ABSENT, MemoryStore
 from .receipts import Receipt
 from .rows import Durability, NewRow, RowKind, ScopePart
 
@@ -119,8 +119,10 @@ class Draft:
             self._add("origin", address, trio, lineage=lineage, boundary=lineage.known[0])
 
     def problem_of(self, address: SessionAddress) -> StrataflowError | None:
-        """Why this session can not be written, if one of its scopes can not be read."""
-        return next((self.store.errors[scope] for _, scope in address.scopes() if scope in self.store.errors), None)
+        """Why this session can not be written: a scope of it can not be read, or holds an old format."""
+        errors, blocked = self.store.errors, self.store.blocked
+        found = (errors.get(scope) or blocked.get(scope) for _, scope in address.scopes())
+        return next((error for error in found if error is not None), None)
 
     def mode_of(self, address: SessionAddress, *, fresh: Mode, unreadable: Mode) -> Mode:
         """The mode that the session's files or rows name, or that of one which does not exist or can not be read."""
@@ -151,6 +153,10 @@ class Draft:
         fence = self.store.fences.get(address.scope("session"))
         if fence is not None:
             raise StoreError(fence.error.code, fence.error.message, **fence.error.data)
+        for _, scope in address.scopes():
+            if scope in self.store.blocked:
+                error = self.store.blocked[scope]
+                raise StoreError(error.code, error.message, **error.data)
         return self._readable(address)
 
     def _accept(

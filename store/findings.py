@@ -7,7 +7,7 @@ from typing import Literal, get_args
 
 import attrs
 
-from .algebra import Json, StrataflowError
+from .algebra import Json, StrataflowError, shown
 
 Severity = Literal["ok", "note", "warning", "problem"]
 SEVERITIES: tuple[Severity, ...] = get_args(Severity)
@@ -80,7 +80,9 @@ def refusal(error: StrataflowError, path: str) -> Finding:
     """An error of ours as a problem."""
     code = _CODES.get(error.code, error.code.lower())
     severity: Severity = "warning" if error.code == "E_BUSY" else "problem"
-    return Finding(severity, code, str(error.data.get("path", path)), error.message)
+    path = str(error.data.get("path", path))
+    # The line begins with the path already.
+    return Finding(severity, code, path, error.message.removeprefix(f"{path}: ").removeprefix(f"{shown(path)} "))
 
 
 def counted(number: int, what: str) -> str:

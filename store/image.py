@@ -6,6 +6,8 @@ Opening, following other processes, the checkpoint and the lock-free readers all
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import attrs
 
 from .algebra import Boundary, Lineage, ScopeState, StoreError, empty_scope, replay
@@ -107,3 +109,9 @@ def session_lineage(session: ScopeImage, *shared: ScopeImage) -> Lineage | None:
 def fresh_lineage(boundary_id: str, position: int) -> Lineage:
     """A history that begins with an origin of its own at ``position``."""
     return Lineage((Boundary(boundary_id, None, position),), since=position)
+
+
+def revision_text(images: Iterable[ScopeImage]) -> str:
+    """The vector of three scopes' revisions."""
+    shared, cwd, session = [image.state.revision if image.state else 0 for image in images]
+    return f"g{shared}c{cwd}s{session}"

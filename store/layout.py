@@ -36,19 +36,27 @@ def normalise_cwd(cwd: str) -> str:
     Raises:
       StoreError: E_UNSUPPORTED for a relative path, NUL, or what is not text.
     """
-    if type(cwd) is not str or not cwd or "\0" in cwd or (not cwd.startswith(("/", "\\")) and not _has_drive(cwd)):
-        raise StoreError("E_UNSUPPORTED", f"working directory {shown(cwd)} is not an absolute path: give one", cwd=cwd)
-    if not cwd.isascii():
-        try:
-            cwd.encode()
-        except UnicodeEncodeError:
-            raise StoreError(
-                "E_UNSUPPORTED", f"working directory {shown(cwd)} is not valid text", cwd=repr(cwd)
-            ) from None
+    if type(cwd) is not str:
+        raise _bad_name("cwd", f"working directory {shown(cwd)} is not a string: give an absolute path")
+    if not cwd.startswith(("/", "\\")) and not _has_drive(cwd):
+        raise _bad_name("cwd", f"working directory {shown(cwd)} is not an absolute path: give one")
+    try:
+        is_text = "\0" not in cwd and (cwd.isascii() or bool(cwd.encode()))
+    except UnicodeEncodeError:
+        is_text = False
+    if not is_text:
+        raise _bad_name(
+            "cwd", f"working directory {shown(cwd)} is no path: NUL and lone surrogates have no place in one"
+        )
     if _has_drive(cwd):
         return cwd
     # Two leading slashes mean one here; normpath keeps them for a POSIX oddity.
     return "/" + posixpath.normpath(cwd).lstrip("/")
+
+
+def _bad_name(argument: str, text: str) -> StoreError:
+    """The error for a name that was given wrongly. ``argument`` tells a program whose fault it is: not the store's."""
+    return StoreError("E_UNSUPPORTED", text, argument=argument)
 
 
 def _has_drive(cwd: str) -> bool:
@@ -65,7 +73,7 @@ def cwd_key(cwd: str) -> str:
     bare = cwd[1:] if cwd[:1] in ("/", "\\") else cwd
     key = "--" + re.sub(r"[/\\:]", "-", bare) + "--"
     if len(key.encode()) > _KEY_BYTES_MAX:
-        raise StoreError("E_UNSUPPORTED", f"working directory {shown(cwd)} is too long for a folder name", cwd=cwd)
+        raise _bad_name("cwd", f"working directory {shown(cwd)} is too long for a folder name: use a shorter one")
     return key
 
 
@@ -81,9 +89,9 @@ def check_session_key(key: str) -> str:
       StoreError: E_UNSUPPORTED otherwise.
     """
     if not is_session_key(key):
-        raise StoreError(
-            "E_UNSUPPORTED",
-            f"session name {shown(key)} is not allowed: letters, digits, '.', '_' and '-', "
+        raise _bad_name(
+            "session_id",
+            f"session name {shown(key)} is not allowed: at most {_KEY_BYTES_MAX} of letters, digits, '.', '_' and '-', "
             "beginning and ending with a letter or digit",
         )
     return key
@@ -91,8 +99,10 @@ def check_session_key(key: str) -> str:
 
 def check_session_id(session_id: str) -> str:
     """``session_id`` if it is not empty and carries no space at its ends (store 1.2.4)."""
-    if type(session_id) is not str or not session_id or session_id != session_id.strip():
-        raise StoreError("E_UNSUPPORTED", f"session id {shown(session_id)} is empty or has space around it: trim it")
+    if type(session_id) is not str:
+        raise _bad_name("session_id", f"session id {shown(session_id)} is not a string: give one")
+    if not session_id or session_id != session_id.strip():
+        raise _bad_name("session_id", f"session id {shown(session_id)} is empty or has space around it: trim it")
     return session_id
 
 

@@ -60,7 +60,12 @@ def make_folders(ground: Ground) -> None:
             disk.sync_folder(folder.rpartition("/")[0] or "/")
     ignore = layout.private(".gitignore")
     if disk.stat(ignore) is None:
-        disk.write_new(ignore, b"*\n")
+        try:
+            disk.write_new(ignore, b"*\n")
+        except StoreError as error:
+            # No lock is held yet: the locks lie in this folder. Another opener was faster.
+            if error.data.get("errno") != "EEXIST":
+                raise
     # What a writer at level power promises rests on these names too (J4).
     disk.sync_folder(layout.private())
     disk.sync_folder(layout.root)

@@ -30,7 +30,7 @@ from .algebra import (
     shown,
 )
 from .checkpoint import Root
-from .image import ScopeImage, fresh_lineage, image_of, session_lineage
+from .image import ScopeImage, fresh_lineage, image_of, revision_text, session_lineage
 from .layout import SessionAddress
 from .loading import Loaded, Wanted
 from .rows import NewRow, Row
@@ -60,6 +60,8 @@ class MemoryStore:
     images: dict[str, ScopeImage] = attrs.field(factory=dict)
     errors: dict[str, StrataflowError] = attrs.field(factory=dict)
     fences: dict[str, Fence] = attrs.field(factory=dict)
+    # Scopes that can be read but not written (store 1.10).
+    blocked: dict[str, StoreError] = attrs.field(factory=dict)
     # Sessions this process has accepted: only those can be fenced.
     accepted: dict[str, SessionAddress] = attrs.field(factory=dict)
     # Superseded scopes whose new bytes have not been read yet.
@@ -78,11 +80,11 @@ class MemoryStore:
             if row.seq <= self.head:
                 continue
             for scope in row.touches():
-                if scope in self.accepted and row.content.writer != self.writer and row.changes_files_of(scope):
+                if scope in self.accepted and row.writer != self.writer and row.changes_files_of(scope):
                     self._fence(scope, row)
                 if scope in self.images and self._is_owner(scope, row):
                     self._advance(scope, self.images[scope], [row])
-            superseded = row.content.more.get("superseded")
+            superseded = row.content.more.get("superseded") if row.kind == "superseded" else None
             if isinstance(superseded, str):
                 self._note_superseded(superseded, row)
             self._keep(row)
@@ -120,7 +122,7 @@ class MemoryStore:
 
     def _keep(self, row: Row) -> None:
         self.head = row.seq
-        self.position = max(self.position, row.content.position)
+        self.position = max(self.position, row.position)
         self.pending.append(row)
 
     def _fence(self, scope: str, row: Row) -> None:
@@ -206,15 +208,19 @@ class MemoryStore:
             self._drop(cwd)
 
     def _drop(self, scope: str) -> None:
-        for known in (self.images, self.errors, self.fences, self.accepted, self._wanted, self._provisional):
+        maps = self.images, self.errors, self.fences, self.blocked, self.accepted, self._wanted, self._provisional
+        for known in maps:
             known.pop(scope, None)
         self.stale.discard(scope)
 
-    def accept(self, address: SessionAddress) -> None:
+    def accept(self, address: SessionAddress, blocked: Mapping[str, StoreError]) -> None:
         """This process now works with the session as it is: a fence ends, later strangers' changes set one."""
-        scope = address.scope("session")
-        self.accepted[scope] = address
-        self.fences.pop(scope, None)
+        session = address.scope("session")
+        self.accepted[session] = address
+        self.fences.pop(session, None)
+        for _, scope in address.scopes():
+            self.blocked.pop(scope, None)
+        self.blocked.update(blocked)
 
     def snapshot(self) -> Root:
         """What is in memory now, for a checkpoint in another thread. Scopes that must be read again are left out."""
@@ -289,9 +295,3 @@ def _changed(address: SessionAddress, seq: int) -> StoreError:
         f"session {address.session_id!r}: another process changed its private memory; select a mode or open it again",
         seq=seq,
     )
-
-
-def revision_text(images: Iterable[ScopeImage]) -> str:
-    """The vector of three scopes' revisions."""
-    shared, cwd, session = [image.state.revision if image.state else 0 for image in images]
-    return f"g{shared}c{cwd}s{session}"

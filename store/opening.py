@@ -42,7 +42,14 @@ def find_session(ground: Ground, cwd: str, session_id: str, rows: Iterable[Row])
         address = row.content.address
         if address is not None and address.cwd == cwd and address.session_id == session_id:
             return address
-    names = [] if _exists(ground, folder, session_id) else _dated(ground, folder, session_id)
+    try:
+        names = [] if _exists(ground, folder, session_id) else _dated(ground, folder, session_id)
+    except StoreError as error:
+        if error.code != "E_CORRUPT":
+            raise
+        # A link or a file where the folder should be: every file below it is refused as it is read, and what lies
+        # elsewhere can still be read (Ours-18).
+        names = []
     if len(names) > 1:
         raise StoreError(
             "E_BRANCH", f"session {session_id!r} could be any of {', '.join(names)}: name one of them", names=names
@@ -127,11 +134,12 @@ def _first_bases(ground: Ground, loaded: Loaded) -> tuple[dict[str, Base], dict[
     return bases, refused
 
 
-def check_old_formats(ground: Ground, address: SessionAddress) -> None:
-    """Refuse to create or write where a ``state.json`` of an old format lies (store 1.10).
-
-    Raises:
-      StoreError: E_UNSUPPORTED naming the file.
-    """
+def old_formats(ground: Ground, address: SessionAddress) -> dict[str, StoreError]:
+    """The scopes where a ``state.json`` of an old format keeps everybody from creating or writing (store 1.10)."""
+    found = {}
     for _, scope in address.scopes():
-        refuse_old_state(ground.disk, ground.layout, scope)
+        try:
+            refuse_old_state(ground.disk, ground.layout, scope)
+        except StoreError as error:
+            found[scope] = error
+    return found

@@ -28,13 +28,12 @@ from .algebra import (
     View,
     empty_scope,
 )
-from .image import ScopeImage, fresh_lineage, image_of, session_lineage
+from .image import ScopeImage, fresh_lineage, image_of, revision_text, session_lineage
 from .journal_reader import JournalLook
 from .journal_types import JournalView
 from .layout import Layout, SessionAddress, check_session_id, cwd_key, normalise_cwd
 from .loading import Loaded, LoadedScope, Wanted, adopt_lineage, load, wanted_scopes
 from .membership import Ground
-from .memory_store import revision_text
 from .opening import find_session
 from .rows import Row
 

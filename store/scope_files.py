@@ -140,30 +140,35 @@ def _decode_memory(
     lines = [(number, line) for number, line in enumerate(patches.split(b"\n"), 1) if line.strip()]
     if len(lines) > HISTORY_LIMIT_MAX:
         corrupt(path[PATCHES], f"holds {len(lines)} patches; at most {HISTORY_LIMIT_MAX} are accepted")
-    if len(lines) != len(meta.patches):
-        corrupt(path[META], f"names {len(meta.patches)} boundaries for {len(lines)} patches")
+    # Before the count: half a line at the end makes it wrong too, and the line says more (store 1.10).
+    records = [_record(path[PATCHES], kind, number, line) for number, line in lines]
+    if len(records) != len(meta.patches):
+        corrupt(path[META], f"names {len(meta.patches)} boundaries for {len(records)} patches")
     _check_chain(path[META], (meta.checkpoint, *meta.patches))
-    tail, value = [], base
-    for (number, line), boundary in zip(lines, meta.patches, strict=True):
-        patch = parse_file(path[PATCHES], line, line=number)
-        if type(patch) is not dict:
-            corrupt(path[PATCHES], f"line {number}: must be a JSON object", line=number)
-        if kind != "session" and "response" in patch:
-            corrupt(path[PATCHES], f"line {number}: only a session may hold a response", line=number)
-        patch = known_planes(patch)
-        tail.append(TailRecord(boundary, patch))
-        value = replay(value, patch)
+    value = base
+    for record in records:
+        value = replay(value, record)
     _check_memory(path[PATCHES], value, kind)
     return ScopeState(
         value=value,
         revision=meta.revision,
         base=base,
         base_boundary=meta.checkpoint,
-        tail=tuple(tail),
+        tail=tuple(map(TailRecord, meta.patches, records)),
         evidence=meta.evidence,
         is_pruned=prune(value) is value,
         floor=meta.checkpoint.position,
     )
+
+
+def _record(path: str, kind: ScopeName, number: int, line: bytes) -> Json:
+    """One line of the tail; ``number`` counts from 1 (store 1.4.6, 1.4.8)."""
+    record = parse_file(path, line, line=number)
+    if type(record) is not dict:
+        corrupt(path, f"line {number}: must be a JSON object", line=number)
+    if kind != "session" and "response" in record:
+        corrupt(path, f"line {number}: only a session may hold a response", line=number)
+    return known_planes(record)
 
 
 def _check_memory(path: str, value: Json, kind: ScopeName) -> None:

@@ -9,6 +9,8 @@ from .codec import parse_strict
 from .documents import MODES, Mode, is_count
 from .ports import Disk
 
+_BOOLEANS = ("logging", "showSuccessfulPatches", "autoStart", "passiveBootstrap", "passiveTools")
+
 
 @attrs.frozen
 class Settings:
@@ -43,17 +45,9 @@ def settings_from(path: str, data: bytes | None) -> Settings:
         raise ConfigError("E_CONFIG", f"{path}: {error.message}", path=path) from None
     if type(document) is not dict:
         raise ConfigError("E_CONFIG", f"{path}: must be a JSON object", path=path)
-    booleans = ("logging", "showSuccessfulPatches", "autoStart", "passiveBootstrap", "passiveTools")
     for key, value in document.items():
-        if key == "mode":
-            fine = type(value) is str and value in MODES
-        elif key == "historyLimit":
-            fine = is_count(value, most=HISTORY_LIMIT_MAX)
-        else:
-            fine = key in booleans and type(value) is bool
-        if not fine:
-            raise ConfigError("E_CONFIG", f"{path}: {shown(key)} is unknown or has a wrong value", path=path, key=key)
-    old = [key for key in booleans[2:] if key in document]
+        _check_member(path, key, value)
+    old = [key for key in _BOOLEANS[2:] if key in document]
     passives_off = document.get("passiveBootstrap") is False and document.get("passiveTools") is False
     old_inactive: Mode = "off" if not old or passives_off else "passive"
     mode: Mode | None = document.get("mode")
@@ -69,3 +63,16 @@ def settings_from(path: str, data: bytes | None) -> Settings:
         history_limit=document.get("historyLimit", HISTORY_LIMIT_DEFAULT),
         inactive_mode=inactive,
     )
+
+
+def _check_member(path: str, key: str, value: object) -> None:
+    if key == "mode":
+        is_fine, wanted = type(value) is str and value in MODES, f"one of {', '.join(MODES)}"
+    elif key == "historyLimit":
+        is_fine, wanted = is_count(value, most=HISTORY_LIMIT_MAX), f"an integer from 0 to {HISTORY_LIMIT_MAX}"
+    elif key in _BOOLEANS:
+        is_fine, wanted = type(value) is bool, "true or false"
+    else:
+        raise ConfigError("E_CONFIG", f"{path}: {shown(key)} is no setting; remove it", path=path, key=key)
+    if not is_fine:
+        raise ConfigError("E_CONFIG", f"{path}: {shown(key)} must be {wanted}, not {shown(value)}", path=path, key=key)

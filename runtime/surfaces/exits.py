@@ -27,6 +27,8 @@ class UsageError(Exception):
 
 def exit_code(error: StrataflowError) -> ExitCode:
     """The exit code for an error."""
+    if "argument" in error.data:
+        return ExitCode.USAGE  # a name or a folder that no store could use
     if isinstance(error, ConfigError | RuntimeFailed) or (
         isinstance(error, StoreError) and error.code not in _REFUSALS
     ):

@@ -51,7 +51,7 @@ async def closing(who: str, runtime: Runtime) -> AsyncIterator[None]:
         is_ended = trio.current_effective_deadline() == -math.inf
         # Shielded, so that others find the store left properly. It ends at its deadline.
         with trio.CancelScope(shield=True):
-            report = await runtime.aclose(deadline_s=_CLOSE_S if is_ended else CLOSE_DEADLINE_S)
+            report = await runtime.aclose(deadline=_CLOSE_S if is_ended else CLOSE_DEADLINE_S)
         for text in report.left_behind:
             print(f"{who}: {text}", file=sys.stderr)
 

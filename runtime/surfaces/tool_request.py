@@ -103,7 +103,8 @@ def _parsed(text: bytes) -> tuple[Any, bool]:
 
 
 def _fault_error(pointer: str, fault: _Fault) -> CallError:
-    message = f"the value at {shown(pointer or '/')} cannot be used: {fault.text}"
+    where = f"at {shown(pointer)}" if pointer else "as a whole"
+    message = f"the value {where} cannot be used: {fault.text}"
     return CallError("E_JSON", message, pointer=pointer, reason=fault.reason)
 
 

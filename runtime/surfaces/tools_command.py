@@ -150,7 +150,7 @@ class _Service:
                     await self._close(runtime)
 
     async def _close(self, runtime: Runtime) -> None:
-        report = await runtime.aclose(deadline_s=_CLOSE_S if self.code else CLOSE_DEADLINE_S)
+        report = await runtime.aclose(deadline=_CLOSE_S if self.code else CLOSE_DEADLINE_S)
         for text in report.left_behind:
             print(f"strataflow tools: {text}", file=sys.stderr)
 

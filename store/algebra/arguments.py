@@ -12,7 +12,7 @@ from typing import Any, Literal, NoReturn
 import attrs
 
 from .cards import authored_runtime_member
-from .errors import CallError, ReadError, shown
+from .errors import SHOWN_CHARS_MAX, CallError, ReadError, shown
 from .history import SCOPES, ScopeName
 from .merge import Json
 from .planes import AUTHORABLE
@@ -36,7 +36,7 @@ def check_patch_arguments(arguments: Any) -> dict[ScopeName, Json]:
     for member in arguments:
         if not isinstance(member, str) or member not in SCOPES:
             raise CallError(
-                "E_FIELD", f"{shown(member)} is not a scope; give global, cwd or session", member=shown(member)
+                "E_FIELD", f"{shown(member)} is not a scope; give global, cwd or session", member=_name(member)
             )
     given = [(scope, arguments[scope]) for scope in SCOPES if scope in arguments]
     for scope, patch in given:
@@ -63,7 +63,7 @@ def _check_planes(patches: dict[ScopeName, Json]) -> None:
                 "E_PLANE",
                 f"{shown(plane)} in {scope} is not a plane; allowed are {', '.join(AUTHORABLE)}",
                 scope=scope,
-                plane=shown(plane),
+                plane=_name(plane),
             )
     for scope, plane, content in _planes(patches):
         if type(content) is not dict:
@@ -84,6 +84,11 @@ def _check_planes(patches: dict[ScopeName, Json]) -> None:
                 path=path,
                 member=member,
             )
+
+
+def _name(key: object) -> str:
+    """A key for the data of an error: itself, unless it is so long that it would be a burden."""
+    return key[:SHOWN_CHARS_MAX] if type(key) is str else shown(key)
 
 
 def _planes(patches: dict[ScopeName, Json]) -> Iterator[tuple[ScopeName, str, Any]]:

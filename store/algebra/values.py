@@ -34,6 +34,11 @@ def pointer_token(key: str | int) -> str:
     return f"/{key}" if type(key) is int else "/" + str(key).replace("~", "~0").replace("/", "~1")
 
 
+def place(pointer: str) -> str:
+    """A JSON Pointer for an error text. That of the whole value is empty and would say nothing."""
+    return f"at {shown(pointer)}" if pointer else "as a whole"
+
+
 def detach_checked(value: Any, *, allow_null: bool, pointer: str = "", depth: int = 0) -> Any:
     """A deep copy of ``value`` if the whole of it keeps the contract.
 
@@ -51,7 +56,7 @@ def detach_checked(value: Any, *, allow_null: bool, pointer: str = "", depth: in
         where = pointer + "".join(pointer_token(key) for key in reversed(refused.path))
         raise CallError(
             "E_JSON",
-            f"the value at {shown(where or '/')} cannot be stored: {refused.reason}; pass plain JSON data",
+            f"the value {place(where)} cannot be stored: {refused.reason}; pass plain JSON data",
             pointer=where,
             reason=refused.reason,
         ) from None

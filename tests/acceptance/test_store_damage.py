@@ -248,6 +248,38 @@ async def test_a_state_file_of_an_old_format_blocks_writing_and_is_never_read(tm
     assert store.bytes() == {str(path.relative_to(tmp_path)): b"\xff not json"}
 
 
+@holds("store 1.10", "case store 29", "Ours-18")
+async def test_memory_beside_an_old_format_can_still_be_read(tmp_path: Path) -> None:
+    store = HandStore(tmp_path).write(global_={"working": {"g": 1}}, session={"working": {"s": 2}})
+    path = store.put("session", "state.json", "{}")
+    before = store.bytes()
+    async with session_of(tmp_path) as session:
+        assert await values(session, "global.working.g", "session.working.s") == [1, 2]
+        with refused("E_UNSUPPORTED") as caught:
+            await session.patch_state(session={"working": {"a": 1}})
+        assert caught.value.data["path"] == str(path)
+        with refused("E_UNSUPPORTED"):
+            await session.accept_response("Done.")
+        assert str(path) in (await session.status())["blocked"]
+        assert store.bytes() == before
+        path.unlink()
+        await session.set_mode("active")
+        await session.patch_state(session={"working": {"a": 1}})
+        assert (await session.status())["blocked"] is None
+
+
+@holds("store 1.10", "case store 15")
+async def test_half_a_line_at_the_end_of_a_tail_is_named_by_its_number(tmp_path: Path) -> None:
+    store = HandStore(tmp_path).write()
+    store.write_scope("cwd", tail=[(2, {"working": {"a": 1}})])
+    path = store.path("cwd", "patches.jsonl")
+    path.write_bytes(path.read_bytes() + b'{"working"')
+    async with session_of(tmp_path) as session:
+        with refused("E_CORRUPT") as caught:
+            await value(session, "cwd")
+    assert (caught.value.data["path"], caught.value.data["line"]) == (str(path), 2)
+
+
 @holds("store 1.10", "store 4.1.2")
 async def test_a_stale_meta_alone_does_not_make_a_shared_scope(tmp_path: Path) -> None:
     store = HandStore(tmp_path)

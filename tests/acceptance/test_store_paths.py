@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import stat
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from kit.faulty_disk import FaultyDisk
 from kit.hand_stores import PRIVATE_FILES, SHARED_FILES, HandStore
 from kit.holds import holds
-from kit.runtimes import opened, refused, session_of, value
+from kit.runtimes import opened, opened_in, refused, session_of, value
 from strataflow.runtime import open_runtime
 from strataflow.store import StoreError, cwd_key, normalise_cwd, session_key
 from strataflow.store.layout import check_session_key, is_owned
@@ -89,6 +91,42 @@ async def test_a_session_id_is_never_trimmed_but_refused(tmp_path: Path, session
             await runtime.open_session("/project", session_id, "active")
 
 
+@holds("store 1.2.1", "store 1.2.4")
+@pytest.mark.parametrize(
+    "cwd, session_id, argument, words",
+    [
+        ("relative", "s1", "cwd", "not an absolute path"),
+        (Path("/project"), "s1", "cwd", "not a string"),
+        ("/a\0b", "s1", "cwd", "NUL"),
+        ("/a\ud800", "s1", "cwd", "surrogate"),
+        ("/" + "a" * 300, "s1", "cwd", "too long"),
+        ("/project", 7, "session_id", "not a string"),
+        ("/project", " s1", "session_id", "space around it"),
+        ("/project", "a" * 300, "session_id", "at most 255"),
+    ],
+)
+async def test_a_wrong_name_is_refused_with_its_argument_and_cause(
+    tmp_path: Path, cwd: Any, session_id: Any, argument: str, words: str
+) -> None:
+    async with opened(tmp_path) as runtime:
+        with refused("E_UNSUPPORTED") as caught:
+            await runtime.open_session(cwd, session_id, "active")
+    assert caught.value.data == {"argument": argument}
+    assert words in caught.value.message
+
+
+@holds("Ours-10")
+async def test_an_empty_place_is_refused_and_never_the_current_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for places in ({"store": ""}, {"agent_dir": ""}):
+        with refused("E_CONFIG"):
+            async with open_runtime(**places):
+                raise AssertionError("opened")
+    assert list(tmp_path.iterdir()) == []
+
+
 @holds("store 1.1.3", "case store 8", "case store 9")
 def test_owned_paths_are_exactly_the_canonical_files() -> None:
     for path in ("config.json", "notes.md", "--k--/s/x/checkpoint.json", "--k--/.git/config.json", "state.json"):
@@ -157,9 +195,13 @@ async def test_a_linked_folder_of_a_scope_is_refused_and_its_target_left_alone(t
     store.mkdir()
     (store / "--project--").symlink_to(tmp_path / "elsewhere")
     async with opened(store) as runtime:
+        session = await runtime.open_session("/project", "s1", "active")
         with refused("E_CORRUPT") as caught:
-            await runtime.open_session("/project", "s1", "active")
+            await session.patch_state(session={"working": {"a": 1}})
         assert "symlink" in caught.value.message
+        assert await value(session, "global") == {}
+        with refused("E_CORRUPT"):
+            await value(session, "session")
         healthy = await runtime.open_session("/other", "s1", "active")
         await healthy.patch_state(session={"working": {"a": 1}})
     assert list((tmp_path / "elsewhere").iterdir()) == []
@@ -204,3 +246,17 @@ async def test_a_relative_directory_is_refused_by_name(tmp_path: Path) -> None:
         for cwd in ("project", "", "./x", "a\0b"):
             with refused("E_UNSUPPORTED"):
                 await runtime.open_session(cwd, "s1", "active")
+
+
+def _write(path: Path) -> None:
+    path.write_text("*\n")
+
+
+@holds("J8")
+async def test_two_that_open_a_fresh_store_at_once_both_open_it(tmp_path: Path) -> None:
+    ignore = tmp_path / ".strataflow/.gitignore"
+    disk = FaultyDisk().before("write_new", str(ignore), lambda: _write(ignore))
+    async with opened_in(tmp_path, disk=disk) as runtime:
+        session = await runtime.open_session("/project", "s1", "active")
+        await session.patch_state(session={"working": {"a": 1}})
+    assert ignore.read_text() == "*\n"

@@ -153,3 +153,20 @@ async def test_another_store_folder_has_settings_of_its_own(tmp_path: Path) -> N
     for name, limit in (("one", 1), ("two", 2)):
         (tmp_path / name).mkdir()
         assert (await settings_of(tmp_path / name, {"historyLimit": limit})).history_limit == limit
+
+
+@holds("store 7.1")
+@pytest.mark.parametrize(
+    "config, words",
+    [
+        ({"mode": "loud"}, 'must be one of active, passive, off, not "loud"'),
+        ({"historyLimit": 101}, "must be an integer from 0 to 100, not 101"),
+        ({"logging": 1}, "must be true or false, not 1"),
+        ({"enabled": True}, '"enabled" is no setting; remove it'),
+    ],
+)
+async def test_a_refused_setting_is_told_with_what_would_be_right(tmp_path: Path, config: object, words: str) -> None:
+    with refused("E_CONFIG") as caught:
+        await settings_of(tmp_path, config)
+    assert words in caught.value.message
+    assert str(tmp_path / "config.json") in caught.value.message

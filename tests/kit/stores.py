@@ -188,7 +188,7 @@ class OpenedStore:
         loaded = load_for_writing(ground, self.journal, wanted_scopes(address), self.stamp, after=None)
         whole = not self.memory.images
         assert self.memory.install(loaded, whole=whole)
-        self.memory.accept(address)
+        self.memory.accept(address, {})
         image = self.memory.image(address.scope("session"))
         if image.run is not None and image.lineage is None:
             self.commit(lambda draft: draft.stage_origin(address))

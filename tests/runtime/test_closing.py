@@ -199,7 +199,7 @@ async def test_closing_ends_at_its_deadline_while_a_thread_hangs(autojump_clock:
         rival = machine.locks.of("rival").open(f"{machine.root}/.strataflow/open.lock")
         assert rival.try_acquire()
         started = trio.current_time()
-        report = await runtime.aclose(deadline_s=4)
+        report = await runtime.aclose(deadline=4)
         assert trio.current_time() - started <= 4
         assert report.left_behind
         release.set()

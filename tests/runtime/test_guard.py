@@ -63,7 +63,7 @@ async def test_closing_does_not_wait_for_a_turn_that_nobody_wants_any_more(tmp_p
                     nursery.start_soon(lambda: session.patch_state(cwd={"working": {"a": 1}}))
                     await trio.testing.wait_all_tasks_blocked(0.01)
                     scope.cancel()
-            report = await runtime.aclose(deadline_s=5)
+            report = await runtime.aclose(deadline=5)
     assert not [words for words in report.left_behind if "accepted" in words]
     assert report.duration_s < 2
 

@@ -79,6 +79,10 @@ def test_wrong_usage_ends_with_two(command: Command, tmp_path: Path) -> None:
         ("patch", "no-such-file.json"),
         ("patch", "agent"),
         ("tools", "--mode", "loud"),
+        ("read", "effective", "--session", "a/b"),
+        ("status", "--session", " a"),
+        ("status", "--store", ""),
+        ("doctor", "--agent-dir", ""),
         ("demo", "--patches", "0"),
         ("demo", "--agent-dir", str(tmp_path)),
     ):
