@@ -6,6 +6,7 @@ installed while the root is held, so that nothing is installed in the middle of 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import final
@@ -30,7 +31,7 @@ from ..store import (
     wanted_scopes,
     write_aside,
 )
-from .limits import FOLLOW_SLICE
+from .limits import ALONE_S, FOLLOW_SLICE
 from .store_world import StoreWorld
 
 
@@ -44,6 +45,17 @@ class Follower:
     _note_work: Callable[[], None]
     # Held while the root changes.
     root: trio.Lock = attrs.field(factory=trio.Lock, init=False)
+    _others_s: float = attrs.field(default=-math.inf, init=False)
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether nobody else has written for a while: then an append may be staged without reading first."""
+        lately = trio.current_time() - self._others_s < ALONE_S
+        return not lately and not self._state.stale and self._world.shared_pi is None
+
+    def note_others(self) -> None:
+        """Somebody else was faster, or has written."""
+        self._others_s = trio.current_time()
 
     async def follow_far(self) -> None:
         """Far behind: catch up in slices without the turn, so that nobody waits for it."""
@@ -71,9 +83,10 @@ class Follower:
             # Rows in between have been pruned: they are in the files by now (J1).
             await self._reload(None)
             return
-        if self._world.level == "power" and rows[-1].content.level == "process":
+        if self._world.level == "power" and rows[-1].level == "process":
             await self._world.threads.commit(journal.sync)  # M3
         self._state.follow(rows)
+        self.note_others()
         self._note_work()
 
     async def refresh(self) -> None:
@@ -96,7 +109,7 @@ class Follower:
 
         def load() -> Loaded:
             loaded = load_for_writing(ground, journal, wanted, self.stamp, after=after)
-            if self._world.level == "power" and any(row.content.level == "process" for row in loaded.view.rows):
+            if self._world.level == "power" and any(row.level == "process" for row in loaded.view.rows):
                 journal.sync()  # M3
             return loaded
 

@@ -38,7 +38,7 @@ _PLACES = "(" + ", ".join("?" * 14) + ")"
 def _insert(count: int) -> str:
     """The statement that appends ``count`` rows, conditional on the head, its last value."""
     return (
-        f"insert into rows ({ROW_COLUMNS}, scopes) select * from (values {', '.join([_PLACES] * count)}) "
+        f"insert into rows ({ROW_COLUMNS}) select * from (values {', '.join([_PLACES] * count)}) "
         "where (select coalesce(max(seq), 0) from rows) = ?"
     )
 
@@ -147,7 +147,7 @@ class SqliteJournal:
             for old in journal_queries.rows_of(sqlite, scope, start.through if start else 0):
                 marked = compact(sorted({*old.superseded, name}))
                 sqlite.execute("update rows set superseded = ? where seq = ?", (marked, old.seq))
-            sqlite.execute(f"insert into rows ({ROW_COLUMNS}, scopes) values {_PLACES}", row.columns(head + 1))
+            sqlite.execute(f"insert into rows ({ROW_COLUMNS}) values {_PLACES}", row.columns(head + 1))
             _put_base(sqlite, scope, attrs.evolve(base, through=head + 1))
         return True
 
@@ -209,10 +209,10 @@ def _delete(sqlite: sqlite3.Connection, gone: Sequence[int]) -> None:
     if len(left) * 2 > len(gone):
         sqlite.executemany("delete from rows where seq = ?", [(seq,) for seq in gone])
         return
-    select = f"select {ROW_COLUMNS}, scopes from rows where seq = ?"
+    select = f"select {ROW_COLUMNS} from rows where seq = ?"
     kept = [sqlite.execute(select, (seq,)).fetchone() for seq in sorted(left)]
     sqlite.execute("delete from rows")
-    sqlite.executemany(f"insert into rows ({ROW_COLUMNS}, scopes) values {_PLACES}", kept)
+    sqlite.executemany(f"insert into rows ({ROW_COLUMNS}) values {_PLACES}", kept)
 
 
 def _put_base(sqlite: sqlite3.Connection, scope: str, base: Base) -> None:

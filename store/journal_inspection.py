@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import attrs
 
+from .algebra import StoreError
 from .journal_connection import is_busy
 from .journal_queries import ROW_COLUMNS, bases, participants, pi_locks, prepared_list
 from .journal_types import Base, CheckpointList, Participant, PiLockRecord
@@ -116,6 +117,8 @@ def readable_rows(sqlite: sqlite3.Connection) -> tuple[list[Row], int]:
 
 def _keep(found: dict[int, Row], broken: set[int], columns: tuple[Any, ...]) -> None:
     try:
-        found[columns[0]] = row_from(columns)
-    except NOT_UNDERSTOOD:
+        row = row_from(columns)
+        assert row.content  # decoded now: whether it can be is the question
+        found[row.seq] = row
+    except (*NOT_UNDERSTOOD, StoreError):
         broken.add(columns[0])

@@ -14,7 +14,7 @@ from .rows import Row, row_from
 
 ROW_COLUMNS = (
     "seq, writer, kind, time_ms, level, cwd, session_id, session_key, transition_id, request_id, position, "
-    "superseded, body"
+    "superseded, body, scopes"
 )
 
 

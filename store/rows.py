@@ -16,12 +16,13 @@ that scope gave way to foreign bytes, and its sessions' histories begin anew at 
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from typing import Any, Literal
 
 import attrs
 
-from .algebra import SCOPES, Boundary, Json, Lineage, ScopeName
+from .algebra import SCOPES, Boundary, Json, Lineage, ScopeName, StoreError
 from .codec import compact, decode
 from .documents import RunRecord, boundary_json
 from .layout import SessionAddress
@@ -118,18 +119,46 @@ class NewRow:
             scopes.add(address.scope("session"))
         return scopes
 
-    def at(self, seq: int) -> Row:
+    def at(self, seq: int, superseded: frozenset[ScopeName] = frozenset()) -> Row:
         """This row as it stands in the journal."""
-        return Row(seq, self)
+        row = Row(seq, self.writer, self.kind, self.level, self.position, superseded)
+        row._content, row._touched = self, frozenset(self.touches(superseded))
+        return row
 
 
-@attrs.frozen
+@attrs.define(eq=False)
 class Row:
-    """A row of the journal. ``superseded`` names the scopes whose part gave way to foreign bytes."""
+    """A row of the journal. ``superseded`` names the scopes whose part gave way to foreign bytes.
+
+    What followers ask of every row are columns of their own; the rest is decoded when somebody needs it. With many
+    processes most rows concern scopes that most of them have not loaded.
+    """
 
     seq: int
-    content: NewRow
+    writer: str
+    kind: RowKind
+    level: Durability
+    position: int
     superseded: frozenset[ScopeName] = frozenset()
+    _columns: tuple[Any, ...] = attrs.field(default=(), repr=False)
+    _content: NewRow | None = attrs.field(default=None, init=False)
+    _touched: frozenset[str] | None = attrs.field(default=None, init=False)
+
+    @property
+    def content(self) -> NewRow:
+        """Everything it says.
+
+        Raises:
+          StoreError: E_CORRUPT if that is no longer to be read.
+        """
+        if self._content is None:
+            try:
+                self._content = _decoded(self._columns)
+            except (ValueError, KeyError, TypeError, AttributeError) as error:
+                text = f"row {self.seq} of the journal can not be read ({error}); `strataflow doctor` tells more"
+                raise StoreError("E_CORRUPT", text, seq=self.seq) from error
+            self._columns = ()
+        return self._content
 
     def scopes(self) -> dict[str, ScopePart]:
         """The parts in force, by scope folder."""
@@ -138,24 +167,50 @@ class Row:
             return {}
         return {address.scope(name): part for name, part in self.content.parts.items() if name not in self.superseded}
 
-    def touches(self) -> set[str]:
+    def touches(self) -> frozenset[str]:
         """The folders of all scopes that this row says something of, a session's run record and lineage included."""
-        return self.content.touches(self.superseded)
+        if self._touched is None:
+            self._touched = frozenset(self.content.touches(self.superseded))
+        return self._touched
 
     def changes_files_of(self, scope: str) -> bool:
         """Whether this row changes the scope's files, and does not merely place a session in history."""
         return scope in self.scopes() or (self.content.run is not None and scope in self.touches())
 
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Row):
+            return NotImplemented
+        return (self.seq, self.superseded, self.content) == (other.seq, other.superseded, other.content)
+
 
 def row_from(columns: tuple[Any, ...]) -> Row:
     """A row as the journal returned it (in the order of ``NewRow.columns``)."""
-    (seq, writer, kind, time_ms, level, cwd, session_id, key, transition_id, request_id, position, superseded, body) = (
-        columns
+    superseded, scopes = columns[11], columns[13]
+    row = Row(
+        columns[0],
+        columns[1],
+        columns[2],
+        columns[4],
+        columns[10],
+        frozenset(decode(superseded)) if superseded else frozenset(),
+        columns,
     )
+    if not superseded:
+        row._touched = _folders(scopes)
+    return row
+
+
+@functools.lru_cache(4096)
+def _folders(scopes: str) -> frozenset[str]:
+    return frozenset(decode(scopes))
+
+
+def _decoded(columns: tuple[Any, ...]) -> NewRow:
+    (_, writer, kind, time_ms, level, cwd, session_id, key, transition_id, request_id, position, _, body, _) = columns
     document = decode(body)
     boundary, run, lineage = document.pop("boundary", None), document.pop("run", None), document.pop("lineage", None)
     parts = document.pop("scopes", {})
-    content = NewRow(
+    return NewRow(
         writer=writer,
         kind=kind,
         time_ms=time_ms,
@@ -170,7 +225,6 @@ def row_from(columns: tuple[Any, ...]) -> Row:
         request_id=request_id,
         more=document,
     )
-    return Row(seq, content, frozenset(decode(superseded)) if superseded else frozenset())
 
 
 def _boundary(document: Json) -> Boundary:

@@ -182,7 +182,7 @@ class SimulatedJournal:
                 address = old.content.address
                 assert address is not None
                 names = {name for name in SCOPES if address.scope(name) == scope}
-                rows[old.seq] = attrs.evolve(old, superseded=old.superseded | names)
+                rows[old.seq] = old.content.at(old.seq, old.superseded | names)
             rows[head + 1] = row.at(head + 1)
             bases = {**state.bases, scope: attrs.evolve(base, through=head + 1)}
             self._commit(attrs.evolve(state, rows=rows, bases=bases))
@@ -192,7 +192,7 @@ class SimulatedJournal:
         with self._journals.mutex:
             state, counts, gone = self._state, dict[str, int](), set[int]()
             for row in state.rows_after(0)[-2::-1]:
-                names = attrs.evolve(row, superseded=frozenset()).touches()
+                names = row.content.touches()
                 for name in names:
                     counts[name] = counts.get(name, 0) + 1
                 is_written = row.seq <= state.fact("checkpointed_through")
