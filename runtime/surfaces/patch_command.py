@@ -6,10 +6,10 @@ import argparse
 import sys
 from typing import Any
 
-from .. import Mode, compact, open_runtime
+from .. import check_patch_arguments, compact, open_runtime
 from .exits import ExitCode, UsageError
 from .options import json_option, place_options, session_options, working_folder, writing_options
-from .running import closing, run_command
+from .running import closing, run_command, selected_mode
 from .terminal import styled
 from .tool_request import parse_arguments
 
@@ -36,6 +36,9 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 def run(arguments: argparse.Namespace) -> int:
     """Store the patch."""
     patch = parse_arguments(_document(arguments.file))
+    if arguments.mode != "off":
+        # Before the store is opened, which would begin a session for a call that no session could accept (T12).
+        check_patch_arguments(patch)
     return run_command(_WHO, lambda: _patch(arguments, patch))
 
 
@@ -47,9 +50,8 @@ async def _patch(arguments: argparse.Namespace, patch: Any) -> int:
         history_limit=arguments.history_limit,
         share_with_pi=arguments.share_with_pi,
     ) as runtime:
-        # As for ``tools``: what was configured is for new sessions, everything else holds for existing ones too.
-        mode: Mode | None = arguments.mode or (None if runtime.settings.mode else "active")
         async with closing(_WHO, runtime):
+            mode = selected_mode(arguments.mode, runtime)
             session = await runtime.open_session(working_folder(arguments.cwd), arguments.session, mode)
             answer = await session.call("patch_state", patch)
     if arguments.json:

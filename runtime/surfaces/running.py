@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager
 
 import trio
 
-from .. import CLOSE_DEADLINE_S, Runtime
+from .. import CLOSE_DEADLINE_S, Mode, Runtime
 
 # From a signal to the end, whatever hangs.
 STOP_S = 5.0
@@ -40,6 +40,15 @@ def run_command(who: str, work: Callable[[], Awaitable[int]], *, notice: bool = 
     ``notice``: say that it waits for the store when it takes long. Raises what ``work`` raises.
     """
     return trio.run(_interruptible, who if notice else None, work)
+
+
+def selected_mode(given: Mode | None, runtime: Runtime) -> Mode | None:
+    """The mode to select for a session of ``tools`` and ``patch``; None: it keeps its own, or takes the configured one.
+
+    An explicit mode holds for existing sessions too, and so does the default of these commands, but not what the
+    operator configured for new ones (Ours-11).
+    """
+    return given or (None if runtime.settings.mode else "active")
 
 
 @asynccontextmanager

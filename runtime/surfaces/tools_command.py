@@ -26,7 +26,7 @@ from .. import CLOSE_DEADLINE_S, CallError, Durability, Mode, Runtime, Strataflo
 from .exits import ExitCode, say_error
 from .line_streams import take_standard_input, take_standard_output
 from .options import place_options, session_options, working_folder, writing_options
-from .running import STOP_S, end_at_last
+from .running import STOP_S, end_at_last, selected_mode
 from .tool_host import ToolHost
 
 # What happens after a signal: finishing what is accepted, closing the store, writing the last answers.
@@ -138,9 +138,7 @@ class _Service:
         ) as runtime:
             self._is_open = True
             try:
-                # An explicit mode holds for existing sessions too, and so does the default of this command, but not
-                # what the operator configured for new ones (Ours-11).
-                self.host.serve(runtime, options.mode or (None if runtime.settings.mode else "active"))
+                self.host.serve(runtime, selected_mode(options.mode, runtime))
                 with self._work:
                     await self.host.has_drained.wait()
             finally:

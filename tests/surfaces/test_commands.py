@@ -92,6 +92,20 @@ def test_wrong_usage_ends_with_two(command: Command, tmp_path: Path) -> None:
         assert "Traceback" not in err
 
 
+def test_a_document_that_is_no_patch_begins_no_session(command: Command, tmp_path: Path) -> None:
+    for text, error in (
+        ("[]", "E_SHAPE"),
+        ('{"other": {}}', "E_FIELD"),
+        ('{"cwd": {}}', "E_SCOPE_EMPTY"),
+        ('{"cwd": {"plan": {"a": 1}}}', "E_PLANE"),
+    ):
+        (tmp_path / "patch.json").write_text(text)
+        code, out, err = command("patch", "patch.json")
+        assert (code, out) == (1, "")
+        assert err.startswith(f"strataflow patch: {error}: ")
+    assert not (tmp_path / "agent").exists()
+
+
 def test_a_patch_comes_from_a_file_or_from_standard_input(
     command: Command, store: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
