@@ -159,7 +159,14 @@ class Runtime:
             raise StoreError("E_CLOSED", f"{self.store_path}: this runtime is closed, or was forked; open another one")
 
     async def status(self) -> Json:
-        """How the store is: ``lock_holder`` is the process whose turn it is to write, if any. Changes nothing."""
+        """How the store is: ``lock_holder`` is the process whose turn it is to write, if any.
+
+        Always a checkpoint. It changes nothing, so Cancelled loses nothing.
+
+        Raises:
+          StoreError: E_DISK if the turn's lock can not be looked at.
+        """
+        await trio.lowlevel.checkpoint()
         world = self._world
         # Only of locks that are the kernel's can the kernel tell who holds them.
         is_real = isinstance(world.ground.locks, FlockLocks)

@@ -149,9 +149,19 @@ class StoreReader:
           StoreError: E_UNSUPPORTED for a cwd or id that can not be a name, E_BRANCH if several sessions could be
             meant, E_BUSY if the files kept changing for five rounds, E_CORRUPT or E_DISK for the journal.
         """
-        address, wanted = self._wanted(normalise_cwd(cwd), session_id)
+        unreadable: StoreError | None = None
+        try:
+            address, wanted = self._wanted(normalise_cwd(cwd), session_id)
+        except StoreError as error:
+            if error.code != "E_DISK":
+                raise
+            # Where the session lies can not be told, so it is unreadable and never missing; the rest is (V2).
+            unreadable = error
+            address, wanted = self._wanted(normalise_cwd(cwd), None)
         loaded = load(self.ground.disk, self.ground.layout, self.journal, wanted, after=None)
         images, errors = _images(wanted, loaded)
+        if unreadable is not None:
+            errors["session"] = unreadable
         return StoreLook(
             layout=self.ground.layout,
             cwd=normalise_cwd(cwd),

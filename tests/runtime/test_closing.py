@@ -108,6 +108,7 @@ async def test_every_call_is_a_checkpoint_whatever_it_answers(autojump_clock: Mo
             lambda: session.set_mode("active"),
             lambda: session.accept_response("done"),
             lambda: session.status(),
+            lambda: runtime.status(),
             lambda: runtime.checkpoint(),
             lambda: runtime.open_session("/project", "other", "off"),
             lambda: session.aclose(),

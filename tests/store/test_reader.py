@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import stat
@@ -9,8 +10,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import attrs
 import pytest
 
+from kit.faulty_disk import FaultyDisk
 from kit.holds import holds
 from kit.stores import OpenedStore, all_bytes, as_stranger, leave_killed_process, reachable_folder, reader_of
 from strataflow.store import JournalView, StoreError, View, read
@@ -67,6 +70,20 @@ def test_a_session_that_does_not_exist_reads_as_empty_above_shared_memory(root: 
     alone = reader_of(root, scratch).look("/project")
     assert value(alone.view(), "effective") == {"contract": {"a": 1}}
     assert (alone.address, alone.revision) == (None, "g1c0s0")
+
+
+@holds("Ours-13", "Ours-18")
+def test_a_folder_that_may_not_be_listed_hides_its_session_only(root: Path, scratch: Path) -> None:
+    with OpenedStore.open(root) as store:
+        store.patch(global_={"working": {"g": 1}}, cwd={"working": {"c": 2}})
+    reader = reader_of(root, scratch)
+    disk = FaultyDisk().refuse("list", str(root / "--project--"), errno.EACCES)
+    view = attrs.evolve(reader, ground=attrs.evolve(reader.ground, disk=disk)).view("/project", "another")
+    assert (value(view, "global.working.g"), value(view, "cwd.working.c")) == (1, 2)
+    for path in ("session", "effective"):
+        with pytest.raises(StoreError) as caught:
+            value(view, path)
+        assert (caught.value.code, caught.value.data["errno"]) == ("E_DISK", "EACCES")
 
 
 def test_a_journal_that_nothing_was_written_to_reads_as_empty(root: Path, scratch: Path) -> None:
