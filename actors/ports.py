@@ -30,8 +30,11 @@ class Ids(Protocol):
 class Threads(Protocol):
     """Where blocking calls run, so that the event loop never waits for a disk, a lock or the GIL of others."""
 
-    async def commit(self, call: Callable[[], T]) -> T:
+    async def commit(self, call: Callable[[], T], settle: Callable[[T], None] | None = None) -> T:
         """Run ``call`` on the one thread kept for appends, and return what it returns.
+
+        ``settle`` gets that on the loop as soon as it is known, before this task is woken: a pass of the loop earlier,
+        which may be milliseconds.
 
         Can not be cancelled: the outcome of an append must be known. It ends, because the call does.
         """

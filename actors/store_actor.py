@@ -147,7 +147,7 @@ class StoreActor:
     _follower: Follower = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        self._follower = Follower(self.world, self.state, self._note_work)
+        self._follower = Follower(self.world, self.state, lambda: self._checkpointer.note_work())
         self._checkpointer = Checkpointer(self.world, self.state, self._follower.stamp, self._follower.refresh)
         self._turn = Turn(self.world, self._checkpointer.write, self._checkpointer.note)
         self._checkpointer.turn = self._turn
@@ -172,14 +172,9 @@ class StoreActor:
         """Numbers of this moment."""
         return StoreStatistics(self._phase, self._rounds, self._rows, self._repeated, self._batch.size)
 
-    def _note_work(self) -> None:
-        self._checkpointer.note_work()
-
     def _kept_out(self) -> AbstractAsyncContextManager[None]:
         """Pi may be half-way through writing what is read, unless it is kept out meanwhile."""
         return self._turn.held() if self.world.shared_pi is not None else nullcontext()
-
-    # -- requests -----------------------------------------------------------------------------------------------
 
     def _sort(self, envelope: Envelope, nursery: trio.Nursery) -> None:
         match envelope.message:
@@ -197,8 +192,6 @@ class StoreActor:
         if room > 0:
             for envelope in mailbox.receive_batch_nowait(room):
                 self._sort(envelope, nursery)
-
-    # -- a round ------------------------------------------------------------------------------------------------
 
     async def _round(self, mailbox: Mailbox, nursery: trio.Nursery) -> None:
         self._rounds += 1
@@ -259,13 +252,19 @@ class StoreActor:
         self._enter(Phase.APPENDING)
         head, rows = self.state.head, draft.rows
 
-        def append() -> tuple[str, bool]:
-            outcome = journal.append(rows, head=head)
-            return outcome, journal.is_on_its_ground()
+        def settle(found: tuple[str, bool]) -> None:
+            if found == ("appended", True):
+                self.state.publish(rows, draft.images)  # M3: durable, then seen
+                self._rows += len(rows)
+                self._enter(Phase.IDLE)
+                self._batch.reply(answers)
+                self._checkpointer.note_work()
 
         self._has_turn = False  # the call gives it back, whatever becomes of it
         try:
-            outcome, is_on_ground = await self._turn.run(append)
+            outcome, is_on_ground = await self._turn.run(
+                lambda: journal.append(rows, head=head), journal.is_on_its_ground, settle
+            )
         except StoreError as error:
             if error.code != "E_DISK":
                 self._enter(Phase.BROKEN)
@@ -282,12 +281,6 @@ class StoreActor:
             if outcome == "busy":
                 await trio.sleep(BUSY_PAUSE_S)
             self._enter(Phase.TURN)
-            return
-        self.state.publish(rows, draft.images)  # M3: durable, then seen
-        self._rows += len(rows)
-        self._enter(Phase.IDLE)
-        self._batch.reply(answers)
-        self._checkpointer.note_work()
 
     def _enter(self, phase: Phase) -> None:
         assert phase in _MOVES[self._phase], (self._phase, phase)

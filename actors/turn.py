@@ -20,6 +20,7 @@ from .limits import PI_PENDING_S, PI_POLL_S
 from .store_world import StoreWorld
 
 T = TypeVar("T")
+U = TypeVar("U")
 
 
 @final
@@ -76,24 +77,27 @@ class Turn:
             if not is_wanted():
                 return False
 
-    async def run(self, append: Callable[[], T]) -> T:
-        """Run ``append`` on the append thread, which gives the turn back before the loop hears of it (M5).
+    async def run(
+        self, append: Callable[[], T], check: Callable[[], U], settle: Callable[[tuple[T, U]], None]
+    ) -> tuple[T, U]:
+        """Run ``append`` on the append thread, which gives the turn back before the loop hears of it (M5); then, when
+        others may go on already, ``check``. What they return goes to ``settle`` (see ``Threads.commit``).
 
         Can not be cancelled. Afterwards the turn is not held, whatever ``append`` raised.
         """
         try:
-            return await self._world.threads.commit(lambda: self._append_and_release(append))
+            return await self._world.threads.commit(lambda: self._append_and_release(append, check), settle)
         finally:
             self._gate.release()
             self._tell()
 
-    def _append_and_release(self, append: Callable[[], T]) -> T:
+    def _append_and_release(self, append: Callable[[], T], check: Callable[[], U]) -> tuple[T, U]:
         try:
             result = append()
             self._give_pi_back()
-            return result
         finally:
             self._world.turn.release()
+        return result, check()
 
     def _give_pi_back(self) -> None:
         """Write what is not in the files, then make way for Pi; after a failure the lock stays (J7)."""

@@ -43,6 +43,7 @@ class _Job:
     """One call on its way through the append thread."""
 
     call: Callable[[], Any]
+    settle: Callable[[Any], None] | None
     task: trio.lowlevel.Task
     token: trio.lowlevel.TrioToken
     value: Any = None
@@ -63,6 +64,12 @@ class _Job:
     def deliver(self) -> None:
         if not self.is_settled:
             self.is_settled = True
+            if self.settle is not None and self.error is None:
+                try:
+                    self.settle(self.value)
+                except BaseException as error:
+                    # Raised again in the task that waits, whose business it is.
+                    self.error = error
             trio.lowlevel.reschedule(self.task)
 
     def give_up(self) -> bool:
@@ -114,9 +121,9 @@ class AppendThread:
             except trio.RunFinishedError:
                 return  # nobody is left to wait
 
-    async def run(self, call: Callable[[], T]) -> T:
+    async def run(self, call: Callable[[], T], settle: Callable[[T], None] | None = None) -> T:
         """See ``Threads.commit``."""
-        job = _Job(call, trio.lowlevel.current_task(), trio.lowlevel.current_trio_token())
+        job = _Job(call, settle, trio.lowlevel.current_task(), trio.lowlevel.current_trio_token())
         self._giver.jobs.add(job)
         self._jobs.put(job)
         try:
@@ -156,9 +163,9 @@ class SystemThreads:
         self._files = trio.CapacityLimiter(_FILE_THREADS_MAX)
         self._waiters = trio.CapacityLimiter(_LOCK_WAITERS_MAX)
 
-    async def commit(self, call: Callable[[], T]) -> T:
+    async def commit(self, call: Callable[[], T], settle: Callable[[T], None] | None = None) -> T:
         """See ``Threads.commit``."""
-        return await self._append.run(call)
+        return await self._append.run(call, settle)
 
     async def work(self, call: Callable[[], T]) -> T:
         """See ``Threads.work``."""

@@ -31,9 +31,11 @@ class SimulatedThreads:
 
     is_killed: bool = False
 
-    async def commit(self, call: Callable[[], T]) -> T:
+    async def commit(self, call: Callable[[], T], settle: Callable[[T], None] | None = None) -> T:
         await trio.lowlevel.cancel_shielded_checkpoint()
         value = self._call(call)
+        if settle is not None:
+            settle(value)
         await trio.lowlevel.cancel_shielded_checkpoint()
         return value
 

@@ -106,8 +106,11 @@ class GatedThreads:
         await self._pass(name, True)
         return value
 
-    async def commit(self, call: Callable[[], T]) -> T:
-        return await self._gated("commit", call, self.inner.commit)
+    async def commit(self, call: Callable[[], T], settle: Callable[[T], None] | None = None) -> T:
+        value = await self._gated("commit", call, self.inner.commit)
+        if settle is not None:
+            settle(value)
+        return value
 
     async def work(self, call: Callable[[], T]) -> T:
         return await self._gated("work", call, self.inner.work)
