@@ -12,9 +12,9 @@ Json = dict[str, Any]
 ORIGIN = Boundary("origin", None, 1)
 
 
-def scope(value: Json) -> ScopeState:
+def scope(value: Json, **more: Any) -> ScopeState:
     """A scope that has no history."""
-    return ScopeState(value=value, revision=0, base=value, base_boundary=ORIGIN)
+    return ScopeState(value=value, revision=0, base=value, base_boundary=ORIGIN, **more)
 
 
 def view(global_: Json | None = None, cwd: Json | None = None, session: Json | None = None) -> View:

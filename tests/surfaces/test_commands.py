@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 import strataflow
+from kit.stores import all_bytes
 from kit.tool_process import held_turn
 from strataflow.runtime.surfaces.cli import main
 from strataflow.runtime.surfaces.terminal import Progress, styled
@@ -52,10 +53,6 @@ def store(command: Command, tmp_path: Path) -> Path:
     assert code == 0
     assert "Patch accepted in global+cwd+session scopes." in out
     return tmp_path / "agent" / "state-flow"
-
-
-def file_bytes(folder: Path) -> dict[str, bytes]:
-    return {str(path): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
 
 
 def test_the_command_line_tells_its_version_and_its_help(command: Command) -> None:
@@ -193,11 +190,11 @@ def test_status_tells_mode_revisions_sizes_and_memory(command: Command, store: P
 
 
 def test_readers_take_no_lock_and_change_no_file(command: Command, store: Path) -> None:
-    before = file_bytes(store)
+    before = all_bytes(store)
     with held_turn(store.parent):
         for arguments in (("read", "effective"), ("log",), ("status",), ("doctor",)):
             assert command(*arguments)[0] == 0
-    assert file_bytes(store) == before
+    assert all_bytes(store) == before
 
 
 def test_a_damaged_session_is_named_and_ends_with_three(command: Command, store: Path) -> None:

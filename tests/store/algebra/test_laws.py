@@ -14,11 +14,10 @@ from kit.holds import holds
 from kit.json_strategies import CALLS, OBJECTS, PATCHES, SCOPE_PATCHES, SCOPE_VALUES, VALUES
 from kit.naive_model import NaiveModel, naive_merge, naive_overlay, naive_prune
 from kit.pure_harness import PureHarness
+from kit.pure_views import scope
 from strataflow.store.algebra import (
     PLANES,
-    Boundary,
     CallError,
-    ScopeState,
     StrataflowError,
     detach,
     detach_checked,
@@ -34,11 +33,6 @@ from strataflow.store.algebra import (
 )
 
 Json = dict[str, Any]
-ORIGIN = Boundary("origin", None, 1)
-
-
-def scope(value: Json, is_pruned: bool = True) -> ScopeState:
-    return ScopeState(value=value, revision=0, base=value, base_boundary=ORIGIN, is_pruned=is_pruned)
 
 
 def merged(target: Json, patch: Json) -> Json:

@@ -9,11 +9,11 @@ import pytest
 
 from kit.holds import holds
 from kit.pure_harness import PureHarness
+from kit.pure_views import ORIGIN, scope
 from strataflow.store.algebra import (
     SCOPES,
     Boundary,
     CallError,
-    ScopeState,
     StoreError,
     acknowledgement,
     apply_patch,
@@ -26,11 +26,6 @@ from strataflow.store.algebra import (
 from strataflow.store.algebra.missing import MissingDeletion
 
 Json = dict[str, Any]
-ORIGIN = Boundary("origin", None, 1)
-
-
-def scope(value: Json, **more: Any) -> ScopeState:
-    return ScopeState(value=value, revision=0, base=value, base_boundary=ORIGIN, **more)
 
 
 def staged_working(before: Json, patch: Json) -> tuple[Any, list[tuple[str, str]]]:
