@@ -126,6 +126,10 @@ class Runtime:
         cwd = normalise_cwd(cwd)
         async with self._opening:
             found = self._cells.get((cwd, session_id))
+            if found is not None and found[0].is_closed:
+                # Whoever closed it was cancelled meanwhile.
+                await self._end(found[0])
+                found = None
             if found is None:
                 cell = SessionCell(cwd, session_id)
                 settings = self._settings
@@ -189,12 +193,17 @@ class Runtime:
         # At once and for all handles; whoever opens the session again meanwhile waits for the end of this.
         cell.is_closed = True
         async with self._opening:
-            found = self._cells.pop((cell.cwd, cell.session_id), None)
-            if found is None:
-                return
-            await self._supervisor.stop_child(_name(cell))
-            if cell.address is not None and not self._is_closing:
-                await self._store.ask(CloseScopes(cell.address))
+            await self._end(cell)
+
+    async def _end(self, cell: SessionCell) -> None:
+        """End what serves a session. Until that is done the session stays known, so that nobody starts it twice."""
+        known = self._cells.get((cell.cwd, cell.session_id))
+        if known is None or known[0] is not cell:
+            return
+        await self._supervisor.stop_child(_name(cell))
+        if cell.address is not None and not self._is_closing:
+            await self._store.ask(CloseScopes(cell.address))
+        del self._cells[cell.cwd, cell.session_id]
 
     async def aclose(self, deadline: float = CLOSE_DEADLINE_S) -> CloseReport:
         """Close: accept nothing more, finish what is accepted, write it to the canonical files, leave the store.

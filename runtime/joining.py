@@ -23,7 +23,6 @@ from ..store import (
     MemoryStore,
     Stamp,
     StoreError,
-    StrataflowError,
     WaitForPi,
     checkpoint,
     finish_prepared,
@@ -208,17 +207,30 @@ async def leave_store(world: StoreWorld, state: MemoryStore) -> LeaveReport:
         finally:
             world.checkpoint_lock.release()
 
+    if not world.open_lock.try_acquire():
+        await threads.wait_lock(world.open_lock)
+    claim = iter((True,))
+
+    def leave_and_close() -> LeaveReport | None:
+        if not next(claim, False):
+            return None
+        try:
+            report = leave(ground, world.journal, world.member, write)
+            if world.shared_pi is not None:
+                world.shared_pi.forget(world.journal)
+            return report
+        finally:
+            # Here, so that ``open.lock`` is kept to the end of the work, also if nobody waits for it any more: whoever
+            # joined meanwhile would lose its lock towards Pi. After an error this participant is dead to the others,
+            # and they do for it what it could not do.
+            _close(world)
+
     try:
-        async with held(threads, world.open_lock):
-            report = await threads.work_abandonable(lambda: leave(ground, world.journal, world.member, write))
-            shared = world.shared_pi
-            if shared is not None:
-                await threads.work_abandonable(lambda: shared.forget(world.journal))
-    except StrataflowError:
-        # To the others this participant is dead from here on, and they do for it what it could not do.
-        _close(world)
-        raise
-    _close(world)
+        report = await threads.work_abandonable(leave_and_close)
+    finally:
+        if next(claim, False):
+            world.open_lock.release()  # cancelled before a thread was free
+    assert report is not None
     return report
 
 

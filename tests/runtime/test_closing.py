@@ -206,3 +206,25 @@ async def test_closing_ends_at_its_deadline_while_a_thread_hangs(autojump_clock:
         release.set()
         rival.release()
         nursery.cancel_scope.cancel()
+
+
+async def test_a_session_whose_closing_was_cancelled_can_be_opened_again(autojump_clock: MockClock) -> None:
+    machine, threads, answers = SimulatedMachine(), GatedThreads(), []
+    async with session_in(machine, threads=threads) as (runtime, session):
+        release = threads.hold("commit")
+
+        async def open_again() -> None:
+            again = await runtime.open_session(session.cwd, session.session_id, "active")
+            answers.append((await again.read_state("session.response")).value)
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(session.accept_response, "done")
+            await wait_all_tasks_blocked()
+            with trio.move_on_after(0.01) as scope:
+                await session.aclose()
+            assert scope.cancelled_caught
+            # It still finishes what it accepted; whoever opens it meanwhile waits for that.
+            nursery.start_soon(open_again)
+            await wait_all_tasks_blocked()
+            release.set()
+    assert answers == ["done"]
