@@ -8,7 +8,7 @@ What every operation keeps:
   D3  No descriptor outlives its call or reaches another program, and no call waits for the far end of a pipe.
   D4  Only "nothing has this name" is reported as missing. All else is a StoreError with path, cause and remedy; its
       ``data`` has ``path``, ``operation`` and ``errno`` (a name such as ``"ENOSPC"``), or ``found`` and ``wanted``.
-  D5  Interrupted calls are repeated by Python itself, short writes by the loop here.
+  D5  Interrupted calls are repeated by Python, short writes by the loop here.
 """
 
 from __future__ import annotations
@@ -29,10 +29,8 @@ from .ports import FileKind, FileStat
 
 if sys.platform != "win32":  # importable there too, so that opening a store can refuse by name
     import fcntl
-
 _unless_missing = contextlib.suppress(FileNotFoundError)  # D4
-# D1, D3; regular files ignore the last two.
-_SAFE = sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_CLOEXEC", "O_NONBLOCK", "O_NOCTTY"))
+_SAFE = sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_CLOEXEC", "O_NONBLOCK", "O_NOCTTY"))  # D1, D3
 
 
 def resolve_root(path: str) -> str:
@@ -53,7 +51,7 @@ def resolve_root(path: str) -> str:
             return os.path.realpath(absolute, strict=True)
         except FileNotFoundError:
             head, tail = os.path.split(absolute.rstrip("/"))
-            # realpath without strict would do this too, but would hide a loop or a refusal on the way.
+            # Without strict, realpath would hide a loop or a refusal on the way.
             return os.path.normpath(os.path.join(resolve_root(head), tail))
     except OSError as error:
         raise disk_refusal("resolve", path, error) from error
@@ -125,7 +123,7 @@ def folders_exist(root: str, operation: str, path: str) -> bool:
 
 
 def _read_all(descriptor: int) -> bytes:
-    # The size is only a guess (files of /proc have none); the end is where nothing comes any more.
+    # Files of /proc have no size: the end is where nothing comes any more.
     chunks = [os.read(descriptor, os.fstat(descriptor).st_size + 1)]
     while chunks[-1]:
         chunks.append(os.read(descriptor, 1 << 16))
@@ -144,8 +142,7 @@ def read_system_text(path: str) -> str:
 def _write_all(descriptor: int, data: bytes) -> None:
     rest = memoryview(data)
     while rest:
-        written = os.write(descriptor, rest)
-        if written == 0:
+        if not (written := os.write(descriptor, rest)):
             raise OSError(errno.EIO, "")  # a disk that takes nothing and says nothing would hold us here for ever
         rest = rest[written:]
 
@@ -187,11 +184,11 @@ class RealDisk:
 
     def identity(self, path: str) -> tuple[int, int] | None:
         # No look at the folders (D1): whatever way leads to the same inode, it is the same file.
-        try:  # not by translated: three of these go with every commit
+        try:
             found = os.lstat(path)
-        except FileNotFoundError:
-            return None
         except OSError as error:
+            if error.errno == errno.ENOENT:
+                return None
             raise disk_refusal("stat", path, error) from error
         return found.st_dev, found.st_ino
 
