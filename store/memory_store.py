@@ -292,6 +292,6 @@ def owned_by_another(scope: str, owner: str, asking: str) -> StoreError:
 def _changed(address: SessionAddress, seq: int) -> StoreError:
     return StoreError(
         "E_CHANGED",
-        f"session {address.session_id!r}: another process changed its private memory; select a mode or open it again",
+        f"session {shown(address.session_id)}: another process changed its private memory; select a mode or reopen it",
         seq=seq,
     )

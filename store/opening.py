@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 import attrs
 
-from .algebra import SCOPES, Lineage, StoreError
+from .algebra import SCOPES, Lineage, StoreError, shown
 from .foreign import Stamp, supersede
 from .journal_types import Base, Journal
 from .layout import (
@@ -51,8 +51,9 @@ def find_session(ground: Ground, cwd: str, session_id: str, rows: Iterable[Row])
         # elsewhere can still be read (Ours-18).
         names = []
     if len(names) > 1:
+        few = ", ".join(map(shown, names[:3])) + (", …" if len(names) > 3 else "")
         raise StoreError(
-            "E_BRANCH", f"session {session_id!r} could be any of {', '.join(names)}: name one of them", names=names
+            "E_BRANCH", f"session {shown(session_id)} could be any of {few}: name one of them", names=names
         )
     return SessionAddress(cwd, session_id, check_session_key(names[0] if names else session_id))
 

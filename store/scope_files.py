@@ -25,6 +25,7 @@ from .algebra import (
     known_planes,
     prune,
     replay,
+    shown,
 )
 from .codec import canonical, identity
 from .documents import (
@@ -184,9 +185,9 @@ def _check_chain(path: str, chain: tuple[Boundary, ...]) -> None:
         corrupt(path, "a boundary id stands twice")
     for older, newer in pairwise(chain):
         if newer.position <= older.position:
-            corrupt(path, f"positions do not grow at boundary {newer.id!r}")
+            corrupt(path, f"positions do not grow at boundary {shown(newer.id)}")
         if newer.position == older.position + 1 and newer.parent != older.id:
-            corrupt(path, f"boundary {newer.id!r} is disconnected from the one before it")
+            corrupt(path, f"boundary {shown(newer.id)} is disconnected from the one before it")
 
 
 def _check_own_lineage(path: str, state: ScopeState, lineage: tuple[Boundary, ...]) -> None:
@@ -197,7 +198,7 @@ def _check_own_lineage(path: str, state: ScopeState, lineage: tuple[Boundary, ..
     known = {boundary.position: boundary for boundary in lineage}
     for boundary in (state.base_boundary, *(record.boundary for record in state.tail)):
         if boundary.position > head.position:
-            corrupt(path, f"boundary {boundary.id!r} is newer than the head (conflicting lineage)")
+            corrupt(path, f"boundary {shown(boundary.id)} is newer than the head (conflicting lineage)")
         if boundary.position >= first.position and known[boundary.position].id != boundary.id:
             corrupt(path, f"position {boundary.position} means two boundaries (conflicting lineage)")
 
@@ -208,7 +209,7 @@ def check_lineage_covered(path: str, lineage: tuple[Boundary, ...], scopes: Mapp
     changed |= {state.base_boundary.id for state in scopes.values()}
     for boundary in lineage[1:]:
         if boundary.id not in changed:
-            corrupt(path, f"boundary {boundary.id!r} changed nothing (disconnected lineage)")
+            corrupt(path, f"boundary {shown(boundary.id)} changed nothing (disconnected lineage)")
 
 
 def encode_scope(state: ScopeState, *, owner_cwd: str | None, foreign_meta: Mapping[str, Any]) -> dict[str, bytes]:

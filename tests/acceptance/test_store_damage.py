@@ -410,3 +410,16 @@ async def test_a_session_of_another_writer_keeps_its_history_beside_an_open_one(
         await runtime.open_session("/project", "s0", "active")
         session = await runtime.open_session("/project", "s1")
         assert await values(session, "effective", "effective[1]") == [{"working": {"a": 1}}, {}]
+
+
+@holds("Ours-9")
+async def test_a_long_name_in_a_file_is_shown_in_part(tmp_path: Path) -> None:
+    store = HandStore(tmp_path).write()
+    long = {"id": "x" * 500, "parent": "another", "position": 2}
+    store.put("cwd", "patches.jsonl", '{"working":{}}\n')
+    store.edit("cwd", "meta.json", temporal={"checkpoint": ORIGIN, "patches": [long], "revision": 1})
+    async with session_of(tmp_path) as session:
+        with refused("E_CORRUPT") as caught:
+            await value(session, "cwd")
+    assert "x" * 80 in caught.value.message
+    assert "x" * 97 not in caught.value.message
