@@ -28,6 +28,7 @@ from ..store import (
     find_session,
     load_for_writing,
     old_formats,
+    restore_folders,
     wanted_scopes,
     write_aside,
 )
@@ -179,6 +180,15 @@ class Follower:
         if changed:
             await self._reload(changed)
 
+    async def check_ground(self, journal: Journal) -> None:
+        """Before an answer that rests on no append of its own (J9).
+
+        Raises:
+          StoreError: E_BROKEN, the journal's files were replaced.
+        """
+        if not journal.is_on_its_ground():
+            raise await self.keep_aside(())
+
     async def keep_aside(self, rows: Sequence[NewRow]) -> StoreError:
         """Somebody replaced the files under the journal: everything that they may not hold is kept aside (J9).
 
@@ -186,12 +196,17 @@ class Follower:
         """
         kept = [*self._state.pending, *(row.at(self._state.head + 1 + n) for n, row in enumerate(rows))]
         ground, stamp = self._world.ground, self.stamp()
-        path = await self._world.threads.work(lambda: write_aside(ground.disk, ground.layout, kept, None, stamp))
+
+        def keep() -> str | None:
+            restore_folders(ground)
+            return write_aside(ground.disk, ground.layout, kept, None, stamp)
+
+        path = await self._world.threads.work(keep)
         self._world.report("journal-replaced", path=path)
         return StoreError(
             "E_BROKEN",
             f"{ground.layout.private()}: the journal's files were replaced while the store was open; "
-            f"what they may not hold is kept in {path}",
+            + (f"what they may not hold is kept in {path}" if path else "the canonical files hold everything"),
             path=path,
         )
 

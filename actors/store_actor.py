@@ -8,9 +8,8 @@ A round takes everything that waits through the life of a commit (only ``_enter`
              |                    +---- outcome unknown -> BROKEN  (this life ends; the next one recovers)
              +-- everybody withdrew -------------------> IDLE
 
-Callers may withdraw until STAGED; from there their work is done whole, whoever is cancelled. The turn lock is fair
-among processes and is given back by the very call that appends: were it given back on the event loop, a busy program
-would keep every other process waiting.
+Callers may withdraw until STAGED; from there their work is done whole, whoever is cancelled. The turn is fair among
+processes; the call that appends gives it back, since a busy event loop would keep every other process waiting.
 
 Invariants:
   M1  What anyone has been told is accepted is in the journal, in a finished checkpoint, or in ``superseded/``.
@@ -235,6 +234,7 @@ class StoreActor:
             self._follower.note_others()
             self._enter(Phase.TURN)
         else:
+            await self._follower.check_ground(journal)  # J9
             self._enter(Phase.IDLE)
             self._batch.reply(answers)
 

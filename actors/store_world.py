@@ -7,14 +7,28 @@ from typing import Any, final
 
 import attrs
 
-from ..store import TURN_LOCK, Durability, Ground, Journal, KernelLock, Member, SharedPiLock
+from ..store import (
+    CHECKPOINT_LOCK,
+    OPEN_LOCK,
+    TURN_LOCK,
+    Durability,
+    Ground,
+    Journal,
+    KernelLock,
+    Member,
+    SharedPiLock,
+    note_ground,
+    rejoin,
+    renew_shared,
+    restore_folders,
+)
 from .ports import Clock, Ids, Threads
 
 
 @final
 @attrs.define(eq=False)
 class StoreWorld:
-    """Everything is given; only ``journal`` changes, when a life of the store actor opens it again.
+    """Everything is given; only journal and locks change, when a life of the store actor opens them again.
 
     Attributes:
       open_journal: opens the journal anew; blocking, for a worker thread.
@@ -39,15 +53,35 @@ class StoreWorld:
     is_used: bool = False
 
     async def reconnect(self) -> None:
-        """Close the journal and the turn lock as they are and open them again (M4)."""
+        """Close the journal and the kernel locks as they are, open them again and join again (M4).
 
-        def reopen() -> tuple[KernelLock, Journal]:
-            self.turn.close()
-            self.journal.close()
-            turn = self.ground.locks.open(self.ground.layout.private(TURN_LOCK))
-            return turn, self.open_journal()
+        What lies at their places may be other files than before (J9).
+        """
+        await self.threads.work(self._find_ground)
+        if not self.open_lock.try_acquire():
+            await self.threads.wait_lock(self.open_lock)
+        try:
+            await self.threads.work(self._reopen)
+        finally:
+            self.open_lock.release()
 
-        self.turn, self.journal = await self.threads.work(reopen)
+    def _find_ground(self) -> None:
+        restore_folders(self.ground)
+        self.open_lock = self._reopened(self.open_lock, OPEN_LOCK)
+
+    def _reopen(self) -> None:
+        self.journal.close()
+        self.turn = self._reopened(self.turn, TURN_LOCK)
+        self.checkpoint_lock = self._reopened(self.checkpoint_lock, CHECKPOINT_LOCK)
+        self.journal = self.open_journal()
+        note_ground(self.ground, self.journal)
+        rejoin(self.ground, self.journal, self.member)
+        if self.shared_pi is not None:
+            self.shared_pi = renew_shared(self.shared_pi, self.journal)
+
+    def _reopened(self, lock: KernelLock, name: str) -> KernelLock:
+        lock.close()
+        return self.ground.locks.open(self.ground.layout.private(name))
 
     def statistics(self) -> dict[str, Any]:
         """Sizes of what lies on the disk, in bytes."""

@@ -24,6 +24,7 @@ from ..store import (
     Stamp,
     StoreError,
     WaitForPi,
+    check_index,
     checkpoint,
     finish_prepared,
     join,
@@ -131,6 +132,7 @@ async def _join(seams: Seams, choices: Choices, open_lock: KernelLock, opened: l
 
     def try_join() -> Member | WaitForPi:
         if not opened:
+            check_index(ground)
             opened.append(seams.open_journal(ground, choices.durability))
             note_ground(ground, opened[0])
         return join(ground, opened[0], token, share_with_pi=choices.share_with_pi)

@@ -57,12 +57,15 @@ from .membership import (
     LeaveReport,
     Member,
     WaitForPi,
+    check_index,
     join,
     keep_pi_out,
     leave,
     live_members,
     make_folders,
     note_ground,
+    rejoin,
+    restore_folders,
 )
 from .memory_store import Fence, MemoryStore
 from .opening import changed_scopes, find_session, load_for_writing, old_formats
@@ -82,7 +85,7 @@ from .receipts import Receipt
 from .renames import finish_prepared
 from .rows import Durability, NewRow, Row, RowKind, ScopePart
 from .settings import Settings, read_settings, settings_from
-from .shared_pi import SharedPiLock, prepare_shared
+from .shared_pi import SharedPiLock, prepare_shared, renew_shared
 from .status import Status, plane_sizes, status_of
 from .unlock import UnlockReport, unlock
 
@@ -166,6 +169,7 @@ __all__ = [
     "Wanted",
     "apply_patch",
     "changed_scopes",
+    "check_index",
     "check_patch_arguments",
     "check_path",
     "checkpoint",
@@ -196,7 +200,10 @@ __all__ = [
     "read_settings",
     "read_shared",
     "rebuild",
+    "rejoin",
+    "renew_shared",
     "resolve_root",
+    "restore_folders",
     "session_key",
     "settings_from",
     "shown",

@@ -15,7 +15,7 @@ from collections.abc import Callable
 import attrs
 
 from .algebra import StoreError
-from .journal_types import Journal, Participant
+from .journal_types import Journal, Participant, PiLockRecord
 from .layout import Layout
 from .pi_lock import PiLockState, look_at, put_in_place, remove
 from .ports import Disk, KernelLock, Locks, ProcessTable
@@ -69,6 +69,12 @@ def make_folders(ground: Ground) -> None:
     # What a writer at level power promises rests on these names too (J4).
     disk.sync_folder(layout.private())
     disk.sync_folder(layout.root)
+
+
+def restore_folders(ground: Ground) -> None:
+    """As ``make_folders``, where somebody removed them under an open store (J9)."""
+    if ground.disk.stat(ground.layout.private("open")) is None:
+        make_folders(ground)
 
 
 def note_ground(ground: Ground, journal: Journal) -> None:
@@ -126,9 +132,64 @@ def join(ground: Ground, journal: Journal, token: str, *, share_with_pi: bool) -
             return waiting
     lock = ground.locks.open(ground.layout.private("open", token))
     assert lock.try_acquire()
+    _note_index(ground, token)
     own_entry = Participant(token, ground.table.own())
     journal.members.set_participants([*live, own_entry], share_with_pi)
     return Member(token, lock, share_with_pi)
+
+
+def _index(ground: Ground) -> bytes:
+    found = ground.disk.identity(ground.layout.private("journal.db-shm"))
+    return b"%d %d\n" % found if found else b""
+
+
+def _note_index(ground: Ground, token: str) -> None:
+    ground.disk.append(ground.layout.private("open", token), _index(ground))
+
+
+def check_index(ground: Ground) -> None:
+    """Refuse to open the journal while others stand on a ``-shm`` that was removed since (J9).
+
+    SQLite's locks and its index of the ``-wal`` lie in it: with two of them each side overwrites the other's rows. Who
+    stands on which is noted in ``open/<token>``, since the journal itself can not be asked any more. Call it with
+    ``open.lock`` held.
+
+    Raises:
+      StoreError: E_LOCK.
+    """
+    for token in ground.disk.list(ground.layout.private("open")) or ():
+        if _is_dead(ground, token):
+            continue
+        noted = (ground.disk.read(ground.layout.private("open", token)) or b"").splitlines(keepends=True)
+        if noted and noted[-1] != _index(ground):
+            path = ground.layout.private("journal.db-shm")
+            text = f"{path}: was removed while other programs have the store open; end them, then open it again"
+            raise StoreError("E_LOCK", text, path=path)
+
+
+def rejoin(ground: Ground, journal: Journal, member: Member) -> None:
+    """Join again where the journal was opened anew: somebody may have put another one there, which knows nobody (J9).
+
+    Call it with ``open.lock`` held.
+    """
+    path = ground.layout.private("open", member.token)
+    if ground.disk.identity(path) != member.lock.identity():
+        lock = ground.locks.open(path)
+        assert lock.try_acquire()
+        old, member.lock = member.lock, lock
+        old.close()
+    _note_index(ground, member.token)
+    own = ground.table.own()
+    others = [other for other in live_members(ground, journal) if other.token != member.token]
+    journal.members.set_participants([*others, Participant(member.token, own)], member.share_with_pi)
+    if member.share_with_pi:
+        return
+    records = journal.members.pi_locks()
+    if all(record.process != own for record in records):
+        # A lock with our name that this journal does not know was put there by us; as a stranger's it would be waited
+        # for by everybody, for as long as we live.
+        journal.members.set_pi_locks([*records, PiLockRecord(0, 0, own)])
+    keep_pi_out(ground, journal, member.token)
 
 
 def ensure_pi_lock(ground: Ground, journal: Journal, live: list[Participant], token: str) -> WaitForPi | None:

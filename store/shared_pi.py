@@ -80,6 +80,14 @@ def prepare_shared(ground: Ground, journal: Journal, token: str) -> SharedPiLock
     return lock
 
 
+def renew_shared(lock: SharedPiLock, journal: Journal) -> SharedPiLock:
+    """The lock for a journal that was opened anew: it may be another one, which does not know it (J9)."""
+    if lock.record in journal.members.pi_locks():
+        return lock
+    lock.ground.disk.unlink(lock.ground.layout.private(f"pi.lock.{lock.token}"))
+    return prepare_shared(lock.ground, journal, lock.token)
+
+
 def _written(ground: Ground, token: str) -> PiLockRecord:
     process = ground.table.own()
     path = ground.layout.private(f"pi.lock.{token}")
