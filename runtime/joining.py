@@ -108,7 +108,8 @@ async def join_store(seams: Seams, choices: Choices, report: Callable[..., None]
         )
         try:
             if choices.share_with_pi:
-                world.shared_pi = await threads.work(lambda: prepare_shared(ground, opened[0], token))
+                async with held(threads, world.open_lock):  # J8: the list of our locks is read and written back
+                    world.shared_pi = await threads.work(lambda: prepare_shared(ground, opened[0], token))
             await _recover(world, state)
         except BaseException:
             # Without the shield a cancelled opening would leave a participant and its lock towards Pi behind. It ends
