@@ -76,11 +76,7 @@ class Follower:
         return True
 
     async def _apply(self, journal: Journal, rows: Sequence[Row]) -> None:
-        if rows[0].seq <= self._state.head:
-            rows = [row for row in rows if row.seq > self._state.head]
-        if not rows:
-            return
-        if rows[0].seq != self._state.head + 1:
+        if not self._state.is_followed_by(rows):
             # Rows in between have been pruned: they are in the files by now (J1).
             await self._reload(None)
             return

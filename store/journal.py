@@ -31,6 +31,8 @@ from .layout import TURN_LOCK, Layout, scope_kind
 from .ports import Disk
 from .rows import Durability, NewRow, Row
 
+# A row that concerns no scope's files, as that of a superseded scope, counts among its like.
+_NO_SCOPE = "/"
 _PLACES = "(" + ", ".join("?" * 14) + ")"
 
 
@@ -161,7 +163,7 @@ class SqliteJournal:
         counts: dict[str, int] = {}
         gone = []
         for seq, scopes in newest_first:
-            names = decode(scopes)
+            names = decode(scopes) or [_NO_SCOPE]
             for name in names:
                 counts[name] = counts.get(name, 0) + 1
             if seq <= done and all(counts[name] > keep_newest for name in names):

@@ -74,6 +74,11 @@ class MemoryStore:
 
     # -- following ----------------------------------------------------------------------------------------------
 
+    def is_followed_by(self, rows: Sequence[Row]) -> bool:
+        """Whether no row is missing after ``head``: a gap, also in the middle, means that rows were pruned (J1)."""
+        newer = sum(row.seq > self.head for row in rows)
+        return not newer or rows[-1].seq - self.head == newer
+
     def follow(self, rows: Iterable[Row]) -> None:
         """Apply rows that came after ``head``, in order. (S1, S2)"""
         for row in rows:
@@ -143,20 +148,17 @@ class MemoryStore:
         self.pending = [row for row in self.pending if row.seq > checkpointed_through]
         self.dropped_through = max(self.dropped_through, checkpointed_through)
 
-    # -- loading ------------------------------------------------------------------------------------------------
-
     def install(self, loaded: Loaded, *, whole: bool = False) -> bool:
         """Take over scopes that were read in a worker thread. False: rows needed on top are gone; read again.
 
-        Args:
-          whole: everything known so far gives way, as after a recovery or when too far behind (J1).
+        With ``whole`` everything known so far gives way, as after a recovery or when too far behind (J1).
         """
         view = loaded.view
         if whole:
             self.pending, self.head = list(view.rows), view.head
             self.dropped_through = view.checkpointed_through
             self.position = max(self.position, view.position)
-        elif self.dropped_through > view.checkpointed_through or (view.rows and view.rows[0].seq > self.head + 1):
+        elif self.dropped_through > view.checkpointed_through or not self.is_followed_by(view.rows):
             return False
         else:
             self.follow(row for row in view.rows if row.seq > self.head)

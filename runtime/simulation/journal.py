@@ -192,7 +192,7 @@ class SimulatedJournal:
         with self._journals.mutex:
             state, counts, gone = self._state, dict[str, int](), set[int]()
             for row in state.rows_after(0)[-2::-1]:
-                names = row.content.touches()
+                names = row.content.touches() or {"/"}
                 for name in names:
                     counts[name] = counts.get(name, 0) + 1
                 is_written = row.seq <= state.fact("checkpointed_through")
