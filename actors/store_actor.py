@@ -4,7 +4,7 @@ A round takes everything that waits through the life of a commit (only ``_enter`
 
     IDLE -> TURN -> STAGED -> APPENDING -> IDLE
              |        |           |---- moved, busy ---> TURN   (somebody was faster: follow, stage again)
-             |        +-- only refusals and no-ops ----> IDLE
+             |        +-- only refusals and no-ops ----> IDLE   (TURN, if others have written meanwhile)
              |                    +---- outcome unknown -> BROKEN  (this life ends; the next one recovers)
              +-- everybody withdrew -------------------> IDLE
 

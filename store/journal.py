@@ -21,6 +21,7 @@ from typing import Any
 import attrs
 
 from . import journal_queries
+from .algebra import StoreError
 from .codec import compact, decode
 from .journal_connection import Connection, is_busy
 from .journal_documents import base_columns, list_text
@@ -189,7 +190,10 @@ class SqliteJournal:
 
     def is_on_its_ground(self) -> bool:
         """See ``Journal.is_on_its_ground``."""
-        return self._look() == self._ground
+        try:
+            return self._look() == self._ground
+        except StoreError:
+            return False
 
     def _look(self) -> tuple[tuple[int, int] | None, ...]:
         return tuple([self._disk.identity(path) for path in self._watched])

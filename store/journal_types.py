@@ -184,7 +184,10 @@ class Journal(Protocol):
         """Bytes of the database and its log on disk."""
 
     def is_on_its_ground(self) -> bool:
-        """Whether the files at the journal's paths are still those that were opened (J9)."""
+        """Whether the files at the journal's paths are still those that were opened (J9).
+
+        False too where that can not be found out: an append that succeeded must not end as E_DISK, "nothing written".
+        """
 
     def close(self) -> None:
         """Close. Nothing is lost; in a forked child this only forgets the connection (J11)."""

@@ -25,6 +25,7 @@ from ...store import (
     Participant,
     PiLockRecord,
     Row,
+    StoreError,
 )
 from .journal_log import Database, State
 
@@ -241,7 +242,10 @@ class SimulatedJournal:
         return sum(stat.size_bytes for stat in map(self._disk.stat, self._watched[:2]) if stat)
 
     def is_on_its_ground(self) -> bool:
-        return self._look() == self._ground
+        try:
+            return self._look() == self._ground
+        except StoreError:
+            return False
 
     def _look(self) -> tuple[tuple[int, int] | None, ...]:
         found = map(self._disk.stat, self._watched)

@@ -12,6 +12,7 @@ import pytest
 
 from kit.holds import holds
 from kit.runtimes import opened, refused, value
+from strataflow.store import RealDisk, StoreError
 
 PI_LOCK = ".state-flow-publication.lock"
 
@@ -91,3 +92,24 @@ async def test_nobody_opens_a_journal_whose_index_was_removed_under_others(tmp_p
     async with opened(root) as runtime:
         session = await runtime.open_session("/project", mode="active")
         assert await value(session, "global.working") == {"first": 1, "second": 1}
+
+
+@holds("J9", "design M4", "Ours-17")
+async def test_an_append_whose_ground_can_not_be_looked_at_is_of_unknown_outcome_and_recovered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with opened(tmp_path / "state-flow") as runtime:
+        session = await runtime.open_session("/project", mode="active")
+
+        look = RealDisk.identity
+
+        def fail_once(disk: RealDisk, path: str) -> tuple[int, int] | None:
+            monkeypatch.setattr(RealDisk, "identity", look)
+            raise StoreError("E_DISK", f"{path}: input/output error", path=path)
+
+        monkeypatch.setattr(RealDisk, "identity", fail_once)
+        with refused("E_BROKEN"):
+            await session.patch_state(global_={"working": {"appended": 1}})
+        found = await session.read_state("global.working", fresh=True)
+        assert found.value == {"appended": 1}
+        assert (await session.patch_state(global_={"working": {"appended": 1}})).changed is False
