@@ -11,7 +11,6 @@ import trio
 from ..actors import AcceptResponse, ActorRef, Commit, Refresh, Request, SelectMode, SessionCell
 from ..store import (
     MODES,
-    SCOPES,
     CallError,
     Draft,
     Json,
@@ -25,13 +24,13 @@ from ..store import (
     StoreError,
     check_patch_arguments,
     compact,
-    plane_sizes,
     read,
     read_shared,
     shown,
 )
 from .call_arguments import is_text, no_members, only_member, read_arguments
 from .lifetime import Lifetime
+from .session_status import session_status
 
 ReplyT = TypeVar("ReplyT")
 
@@ -237,28 +236,7 @@ class Session:
     async def status(self) -> Json:
         """How this session is: mode, revision, step, history depth, sizes in bytes, problems. Changes nothing."""
         await self._before_reading(False)
-        cell, state = self._cell, self._state
-        address = cell.address
-        if address is None:
-            own = {"mode": cell.mode, "cwd": cell.cwd, "session": cell.session_id}
-            return {**own, **await self._lifetime.status()}
-        images = state.trio(address)
-        session = images[2]
-        fence = state.fences.get(address.scope("session"))
-        problem = cell.problem or (fence.error if fence else None)
-        return {
-            "mode": cell.mode,
-            "cwd": cell.cwd,
-            "session": cell.session_id,
-            "revision": state.revision(address),
-            "step": session.run.step if session.run else 0,
-            "history_depth": len(state.boundaries(address)) - 1,
-            "history_limit": state.history_limit,
-            "sizes": {name: plane_sizes(image.state) for name, image in zip(SCOPES, images, strict=True)},
-            "blocked": str(problem) if problem else None,
-            "unreadable": {name: str(state.errors[scope]) for name, scope in address.scopes() if scope in state.errors},
-            **await self._lifetime.status(),
-        }
+        return {**session_status(self._cell, self._state), **await self._lifetime.status()}
 
     async def aclose(self) -> None:
         """Close this session; the store stays open for others. Idempotent.

@@ -26,16 +26,16 @@ from .algebra import (
     StoreError,
     StrataflowError,
     acknowledgement,
-    empty_scope,
     stage_patch,
     stage_response,
 )
 from .documents import STEP_MAX, Mode, RunRecord
+from .draft_rows import Trio, images_after, scope_parts
 from .image import ScopeImage, fresh_lineage, revision_text, session_lineage
 from .layout import SessionAddress
 from .memory_store import ABSENT, MemoryStore
-from .receipts import Receipt
-from .rows import Durability, NewRow, RowKind, ScopePart
+from .receipts import Receipt, receipt_row
+from .rows import Durability, NewRow, RowKind
 
 
 @attrs.define(eq=False)
@@ -46,9 +46,12 @@ class Draft:
     level: Durability
     time_ms: int
     new_id: Callable[[], str]
+    # What an earlier call with this request id was told, if the store remembers one.
+    recall: Callable[[str], Receipt | None] = lambda request_id: None
     rows: list[NewRow] = attrs.field(factory=list)
     images: dict[str, ScopeImage] = attrs.field(factory=dict)
     position: int = 0
+    _told: dict[str, Receipt] = attrs.field(factory=dict, init=False)
 
     def __attrs_post_init__(self) -> None:
         self.position = self.store.position
@@ -64,41 +67,29 @@ class Draft:
           CallError: T9 rows 17 to 22.
           StoreError: E_CHANGED for a fenced session, or the reason why one of its scopes is unusable.
         """
-        trio = self._writable(address)
-        staged = stage_patch(_states(trio), patches)
+        known = self.known(request_id)
+        if known is not None:
+            return known
+        trio = self.writable(address)
+        staged = stage_patch(states_of(trio), patches)
         names = tuple(name for name in SCOPES if name in patches)
-        trio, transition = self._accept(address, trio, staged, None, request_id)
-        return Receipt(
-            changed=staged.changed,
-            scopes=names,
-            step=_step(trio),
-            revision=revision_text(trio),
-            missing_deletions=staged.missing_deletions,
-            cascaded=staged.cascaded,
-            text=acknowledgement(names, staged.changed, staged.missing_deletions),
-            transition_id=transition,
-            seq=self._seq(),
-        )
+        text = acknowledgement(names, staged.changed, staged.missing_deletions)
+        return self.accept(address, trio, staged, names, text=text, request_id=request_id)
 
     def stage_response(self, address: SessionAddress, text: str, request_id: str | None = None) -> Receipt:
         """Stage the final answer of the session's run, and that run's end (store 3.4). Raises as ``stage_patch``."""
-        trio = self._writable(address)
-        staged = stage_response(_states(trio)["session"], text)
+        known = self.known(request_id)
+        if known is not None:
+            return known
+        trio = self.writable(address)
+        staged = stage_response(states_of(trio)["session"], text)
         before = trio[2].run or RunRecord("active")
         ended = attrs.evolve(before, bootstrap=False, specification=None)
-        trio, transition = self._accept(address, trio, staged, ended, request_id)
-        return Receipt(
-            changed=staged.changed,
-            scopes=("session",),
-            step=_step(trio),
-            revision=revision_text(trio),
-            transition_id=transition,
-            seq=self._seq(),
-        )
+        return self.accept(address, trio, staged, ("session",), ended=ended, request_id=request_id)
 
     def stage_mode(self, address: SessionAddress, mode: Mode) -> Mode:
         """Select active or passive for a session (store 6.1.3, 6.1.4). Active creates private memory where none is."""
-        trio = self._readable(address)
+        trio = self.readable(address)
         run = trio[2].run
         if run is None:
             if mode == "active":
@@ -112,7 +103,7 @@ class Draft:
 
     def stage_origin(self, address: SessionAddress) -> None:
         """Give a session whose history nobody can prove a fresh origin, at this place in the order (store 3.2.4)."""
-        trio = self._readable(address)
+        trio = self.readable(address)
         if trio[2].run is not None and trio[2].lineage is None:
             self.position += 1
             lineage = fresh_lineage(f"files:{self.new_id()}", self.position)
@@ -132,9 +123,20 @@ class Draft:
         image = self.images.get(scope) or self.store.image(scope)
         return image.run.mode if image.run else fresh
 
+    def known(self, request_id: str | None) -> Receipt | None:
+        """What an earlier call with this id was told, in this draft or before; None: it was never accepted."""
+        if request_id is None:
+            return None
+        return self._told.get(request_id) or self.recall(request_id)
+
     # -- how ----------------------------------------------------------------------------------------------------
 
-    def _readable(self, address: SessionAddress) -> tuple[ScopeImage, ScopeImage, ScopeImage]:
+    def readable(self, address: SessionAddress) -> Trio:
+        """The session's scopes in this draft.
+
+        Raises:
+          StoreError: the reason why one of them is unusable.
+        """
         found = []
         for _, scope in address.scopes():
             if scope in self.store.errors:
@@ -149,7 +151,12 @@ class Draft:
             found.append(image)
         return (found[0], found[1], found[2])
 
-    def _writable(self, address: SessionAddress) -> tuple[ScopeImage, ScopeImage, ScopeImage]:
+    def writable(self, address: SessionAddress) -> Trio:
+        """As ``readable``, if this process may change them too.
+
+        Raises:
+          StoreError: also E_CHANGED for a fenced session.
+        """
         fence = self.store.fences.get(address.scope("session"))
         if fence is not None:
             raise StoreError(fence.error.code, fence.error.message, **fence.error.data)
@@ -157,16 +164,45 @@ class Draft:
             if scope in self.store.blocked:
                 error = self.store.blocked[scope]
                 raise StoreError(error.code, error.message, **error.data)
-        return self._readable(address)
+        return self.readable(address)
 
-    def _accept(
+    def accept(
         self,
         address: SessionAddress,
-        trio: tuple[ScopeImage, ScopeImage, ScopeImage],
+        trio: Trio,
         staged: StagedCall,
-        ended: RunRecord | None,
-        request_id: str | None,
-    ) -> tuple[tuple[ScopeImage, ScopeImage, ScopeImage], str | None]:
+        names: tuple[ScopeName, ...],
+        *,
+        text: str = "",
+        ended: RunRecord | None = None,
+        request_id: str | None = None,
+    ) -> Receipt:
+        """Take a staged call over into the draft. ``trio`` is what it was staged on, ``ended`` the run it ends."""
+        count = len(self.rows)
+        trio, transition = self._moved_on(address, trio, staged, ended)
+        if request_id is not None and len(self.rows) == count:
+            # It changed nothing, and yet it must not change anything when it is asked for again, later.
+            self._add("lifecycle", address, trio)
+        receipt = Receipt(
+            changed=staged.changed,
+            scopes=names,
+            step=trio[2].run.step if trio[2].run else 0,
+            revision=revision_text(trio),
+            missing_deletions=staged.missing_deletions,
+            cascaded=staged.cascaded,
+            text=text,
+            transition_id=transition,
+            seq=self._seq(),
+        )
+        if request_id is not None:
+            more = {"receipt": receipt_row(receipt)}
+            self.rows[-1] = attrs.evolve(self.rows[-1], request_id=request_id, more=more)
+            self._told[request_id] = receipt
+        return receipt
+
+    def _moved_on(
+        self, address: SessionAddress, trio: Trio, staged: StagedCall, ended: RunRecord | None
+    ) -> tuple[Trio, str | None]:
         """Turn a staged call into a row, unless nothing changes (store 3.1.8)."""
         run = ended or trio[2].run or RunRecord("passive")
         if not staged.changed:
@@ -174,7 +210,7 @@ class Draft:
                 return trio, None
             if trio[2].run is None:
                 return self._create(address, trio, run.mode), None
-            return self._add("lifecycle", address, trio, run=run, request_id=request_id), None
+            return self._add("lifecycle", address, trio, run=run), None
         if run.step >= STEP_MAX:
             raise CallError("E_SHAPE", "the session has used up its steps: fork it")
         lineage = None
@@ -184,26 +220,15 @@ class Draft:
         boundary = Boundary(self.new_id(), self._head_id(trio, lineage), self.position + 1)
         self.position += 1
         run = RunRecord(run.mode, run.step + 1, run.bootstrap, run.specification)
-        trio = self._add(
-            "transition",
-            address,
-            trio,
-            run=run,
-            lineage=lineage,
-            boundary=boundary,
-            staged=staged,
-            request_id=request_id,
-        )
+        trio = self._add("transition", address, trio, run=run, lineage=lineage, boundary=boundary, staged=staged)
         return trio, boundary.id
 
-    def _head_id(self, trio: tuple[ScopeImage, ScopeImage, ScopeImage], lineage: Lineage | None) -> str:
+    def _head_id(self, trio: Trio, lineage: Lineage | None) -> str:
         lineage = lineage or session_lineage(trio[2], trio[0], trio[1])
         assert lineage is not None
         return lineage.head(image.state for image in trio if image.state is not None).id
 
-    def _create(
-        self, address: SessionAddress, trio: tuple[ScopeImage, ScopeImage, ScopeImage], mode: Mode
-    ) -> tuple[ScopeImage, ScopeImage, ScopeImage]:
+    def _create(self, address: SessionAddress, trio: Trio, mode: Mode) -> Trio:
         """A private origin over the current shared memory (store 6.2.2)."""
         self.position += 1
         lineage = fresh_lineage(f"patch:{self.new_id()}", self.position)
@@ -213,38 +238,15 @@ class Draft:
         self,
         kind: RowKind,
         address: SessionAddress,
-        trio: tuple[ScopeImage, ScopeImage, ScopeImage],
+        trio: Trio,
         *,
         run: RunRecord | None = None,
         lineage: Lineage | None = None,
         boundary: Boundary | None = None,
         staged: StagedCall | None = None,
-        request_id: str | None = None,
-    ) -> tuple[ScopeImage, ScopeImage, ScopeImage]:
+    ) -> Trio:
         """Add one row and move the draft's images over it. (D1, D2)"""
-        parts: dict[ScopeName, ScopePart] = {}
-        states: dict[ScopeName, ScopeState] = {}
-        origin = lineage or trio[2].lineage
-        for name, image in zip(SCOPES, trio, strict=True):
-            # A session that begins, or a change, makes scopes that were absent exist, empty (store 3.5.2).
-            base = None
-            state = image.state
-            if state is None:
-                if run is None or origin is None:
-                    continue
-                base = Boundary(f"{origin.known[0].id}:empty", None, 0)
-                state = empty_scope(base)
-            record = staged.records.get(name) if staged else None
-            evidence = staged.evidence.get(name) if staged else None
-            if record is not None:
-                assert staged is not None
-                assert boundary is not None
-                state = state.accept(boundary, record, staged.values[name], self.store.history_limit)
-            if evidence is not None:
-                state = attrs.evolve(state, evidence=evidence)
-            if base is not None or record is not None or evidence is not None:
-                parts[name] = ScopePart(record, state.revision, state.floor, base, evidence)
-                states[name] = state
+        parts, states = scope_parts(trio, run, lineage, boundary, staged, self.store.history_limit)
         row = NewRow(
             writer=self.store.writer,
             kind=kind,
@@ -257,43 +259,19 @@ class Draft:
             run=run,
             lineage=lineage,
             transition_id=boundary.id if boundary is not None and kind == "transition" else None,
-            request_id=request_id,
         )
         self.rows.append(row)
-        return self._moved(address, trio, states, row)
-
-    def _moved(
-        self,
-        address: SessionAddress,
-        trio: tuple[ScopeImage, ScopeImage, ScopeImage],
-        states: Mapping[ScopeName, ScopeState],
-        row: NewRow,
-    ) -> tuple[ScopeImage, ScopeImage, ScopeImage]:
-        # The images get the states already staged; ``ScopeImage.apply`` would replay every record once more.
-        moved = []
-        for (name, scope), image in zip(address.scopes(), trio, strict=True):
-            if name in states or (name == "session" and (row.run or row.lineage)):
-                image = ScopeImage(
-                    scope=scope,
-                    cwd=None if name == "global" else address.cwd,
-                    session_id=address.session_id if name == "session" else None,
-                    state=states.get(name, image.state),
-                    run=(row.run or image.run) if name == "session" else None,
-                    lineage=(row.lineage or image.lineage) if name == "session" else image.lineage,
-                    last_seq=self._seq() if name in states or row.run else image.last_seq,
-                    last_writer=row.writer if name in states or row.run else image.last_writer,
-                )
-                self.images[scope] = image
-            moved.append(image)
-        return (moved[0], moved[1], moved[2])
+        moved = images_after(row, trio, states, self._seq())
+        self.images.update(moved)
+        shared, cwd, session = (
+            moved.get(scope, image) for (_, scope), image in zip(address.scopes(), trio, strict=True)
+        )
+        return shared, cwd, session
 
     def _seq(self) -> int:
         return self.store.head + len(self.rows)
 
 
-def _states(trio: tuple[ScopeImage, ScopeImage, ScopeImage]) -> dict[ScopeName, ScopeState]:
+def states_of(trio: Trio) -> dict[ScopeName, ScopeState]:
+    """The three scopes as the algebra takes them; one that does not exist is empty."""
     return {name: image.state or ABSENT for name, image in zip(SCOPES, trio, strict=True)}
-
-
-def _step(trio: tuple[ScopeImage, ScopeImage, ScopeImage]) -> int:
-    return trio[2].run.step if trio[2].run else 0

@@ -44,3 +44,23 @@ class Receipt:
             "cascaded": list(self.cascaded),
             "text": self.text,
         }
+
+
+def receipt_row(receipt: Receipt) -> Json:
+    """A receipt as the row of a call with a request id keeps it."""
+    return {**receipt.to_json(), "transition_id": receipt.transition_id, "seq": receipt.seq}
+
+
+def receipt_from(document: Json) -> Receipt:
+    """The inverse of ``receipt_row``."""
+    return Receipt(
+        changed=document["changed"],
+        scopes=tuple(document["scopes"]),
+        step=document["step"],
+        revision=document["revision"],
+        missing_deletions=tuple(MissingDeletion(**item) for item in document["missing_deletions"]),
+        cascaded=tuple(document["cascaded"]),
+        text=document["text"],
+        transition_id=document["transition_id"],
+        seq=document["seq"],
+    )
