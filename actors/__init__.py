@@ -11,6 +11,7 @@ from .store_world import StoreWorld
 from .supervision import Budget, ChildSpec, Decision, Done, GiveUp, Outcome, Restart, decide
 from .supervisor import Supervisor, SupervisorStatistics, open_supervisor
 from .turn import Turn, check_pending
+from .watching import Listener, WatchHub
 
 __all__ = [
     "PI_POLL_S",
@@ -28,6 +29,7 @@ __all__ = [
     "Done",
     "GiveUp",
     "Ids",
+    "Listener",
     "Mailbox",
     "MailboxStatistics",
     "OpenScopes",
@@ -45,6 +47,7 @@ __all__ = [
     "SupervisorStatistics",
     "Threads",
     "Turn",
+    "WatchHub",
     "check_pending",
     "decide",
     "open_supervisor",

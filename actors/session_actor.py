@@ -56,7 +56,8 @@ class SessionCell:
       address: where the session lies; None in off, which looks at no storage.
       mode: the selected mode.
       problem: why memory can not be written although the mode wants it; the session is blocked.
-      is_closed: nobody may use it any more (written by the runtime, which closes it).
+      is_closed: nobody may use it any more (set by ``close``, which the runtime calls).
+      on_change: called when the mode was selected anew and when the session is closed.
     """
 
     cwd: str
@@ -65,6 +66,12 @@ class SessionCell:
     address: SessionAddress | None = None
     problem: StrataflowError | None = None
     is_closed: bool = False
+    on_change: Callable[[], None] = lambda: None
+
+    def close(self) -> None:
+        """From now on nobody may use the session."""
+        self.is_closed = True
+        self.on_change()
 
     def writable(self) -> SessionAddress:
         """The address, if memory may be changed (T9 rows 1 and 3).
@@ -136,6 +143,7 @@ class SessionActor:
         if mode == "off":
             admit()
             self.cell.mode, self.cell.problem = "off", None
+            self.cell.on_change()
             return
         address = await self.store.ask(OpenScopes(self.cell.cwd, self.cell.session_id))
         self.cell.address = address
@@ -158,6 +166,7 @@ class SessionActor:
             # Passive applies at once, stored or not; then nothing may be written until a choice is (store 4.2.3).
             found[0] = _fence(error)
         self.cell.problem, self.cell.mode = found[0], mode
+        self.cell.on_change()
 
 
 def _fence(cause: StoreError) -> CallError:

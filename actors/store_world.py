@@ -23,6 +23,7 @@ from ..store import (
     restore_folders,
 )
 from .ports import Clock, Ids, Threads
+from .watching import WatchHub
 
 
 @final
@@ -33,6 +34,7 @@ class StoreWorld:
     Attributes:
       open_journal: opens the journal anew; blocking, for a worker thread.
       report: takes an event by name with its data; must not raise.
+      hub: who waits for changes of the root.
     """
 
     ground: Ground
@@ -51,6 +53,7 @@ class StoreWorld:
     shared_pi: SharedPiLock | None = None
     # Whether a life of the store actor has used this journal: the next one opens it anew.
     is_used: bool = False
+    hub: WatchHub = attrs.field(factory=WatchHub)
 
     async def reconnect(self) -> None:
         """Close the journal and the kernel locks as they are, open them again and join again (M4).

@@ -18,6 +18,7 @@ from ..actors import (
     SessionCell,
     StoreWorld,
     Supervisor,
+    WatchHub,
 )
 from ..store import (
     MODES,
@@ -106,6 +107,11 @@ class Runtime:
         """The newest events, oldest first (at most 1,000 are kept)."""
         return tuple(self._events)
 
+    @property
+    def hub(self) -> WatchHub:
+        """Who waits for changes of memory."""
+        return self._world.hub
+
     async def open_session(self, cwd: str, session_id: str = "main", mode: Mode | None = None) -> Session:
         """Open a session of this store.
 
@@ -131,7 +137,7 @@ class Runtime:
                 await self._end(found[0])
                 found = None
             if found is None:
-                cell = SessionCell(cwd, session_id)
+                cell = SessionCell(cwd, session_id, on_change=self.hub.wake)
                 settings = self._settings
                 store = self._store
 
@@ -191,7 +197,7 @@ class Runtime:
     async def close_session(self, cell: SessionCell) -> None:
         """Close one session (``Session.aclose``)."""
         # At once and for all handles; whoever opens the session again meanwhile waits for the end of this.
-        cell.is_closed = True
+        cell.close()
         async with self._opening:
             await self._end(cell)
 
@@ -213,6 +219,7 @@ class Runtime:
         """
         started = trio.current_time()
         self._is_closing = True
+        self.hub.wake()
         left: list[str] = []
         # Shielded, so that a cancelled program still leaves a store that others can use at once. It ends at the
         # deadline, whatever hangs.

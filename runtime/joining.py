@@ -105,6 +105,7 @@ async def join_store(seams: Seams, choices: Choices, report: Callable[..., None]
             writer=token,
             history_limit=choices.history_limit,
             on_superseded=lambda scope: report("superseded", scope=scope),
+            on_change=world.hub.change,
         )
         try:
             if choices.share_with_pi:

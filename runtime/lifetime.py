@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from ..actors import SessionCell
+from ..actors import SessionCell, WatchHub
 from ..store import Json
 
 
 class Lifetime(Protocol):
     """The runtime as its sessions see it."""
+
+    @property
+    def hub(self) -> WatchHub:
+        """Who waits for changes of memory."""
 
     def check(self) -> None:
         """Raise StoreError E_CLOSED if the runtime is closed or this is a forked child (J11)."""

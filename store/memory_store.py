@@ -13,7 +13,7 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 import attrs
 
@@ -27,13 +27,13 @@ from .algebra import (
     StrataflowError,
     View,
     empty_scope,
-    shown,
 )
 from .checkpoint import Root
 from .image import ScopeImage, fresh_lineage, image_of, revision_text, session_lineage
 from .layout import SessionAddress
 from .loading import Loaded, Wanted
 from .rows import NewRow, Row
+from .scope_errors import changed_by_another, owned_by_another
 
 # A scope that does not exist reads as empty; its boundary is older than every real one.
 ABSENT = empty_scope(Boundary("absent", None, 0))
@@ -69,6 +69,8 @@ class MemoryStore:
     pending: list[Row] = attrs.field(factory=list)
     # Called with the folder of each scope whose bytes gave way to foreign ones, as its row is followed.
     on_superseded: Callable[[str], None] = lambda scope: None
+    # Called with the scopes that read differently from now on, and the row that did it, if one did. Must not raise.
+    on_change: Callable[[Collection[str], Row | None], None] = lambda scopes, row: None
     _wanted: dict[str, Wanted] = attrs.field(factory=dict)
     _provisional: dict[str, Lineage] = attrs.field(factory=dict)
 
@@ -129,11 +131,12 @@ class MemoryStore:
         self.head = row.seq
         self.position = max(self.position, row.position)
         self.pending.append(row)
+        self.on_change(row.touches(), row)
 
     def _fence(self, scope: str, row: Row) -> None:
         if scope in self.fences:
             return
-        self.fences[scope] = Fence(_changed(self.accepted[scope], row.seq), self.images[scope])
+        self.fences[scope] = Fence(changed_by_another(self.accepted[scope], row.seq), self.images[scope])
 
     def _note_superseded(self, scope: str, row: Row) -> None:
         """The scope's parts of rows in memory gave way to foreign bytes; the bytes must be read (J6)."""
@@ -177,6 +180,7 @@ class MemoryStore:
             self.errors.pop(scope, None)
             self._advance(scope, image_of(found), [row for row in on_top[scope] if row.seq > found.through])
             self.position = max(self.position, found.position)
+        self.on_change(loaded.scopes, None)
         return True
 
     def _advance(self, scope: str, image: ScopeImage, rows: Iterable[Row]) -> None:
@@ -196,7 +200,7 @@ class MemoryStore:
         if scope not in self.accepted or scope in self.fences or before is None:
             return
         if image.last_seq > before.last_seq and image.last_writer != self.writer:
-            self.fences[scope] = Fence(_changed(self.accepted[scope], image.last_seq), before)
+            self.fences[scope] = Fence(changed_by_another(self.accepted[scope], image.last_seq), before)
 
     def wanted(self) -> list[Wanted]:
         """Every scope that was asked for and not released, as it must be loaded again."""
@@ -219,7 +223,8 @@ class MemoryStore:
         """This process now works with the session as it is: a fence ends, later strangers' changes set one."""
         session = address.scope("session")
         self.accepted[session] = address
-        self.fences.pop(session, None)
+        if self.fences.pop(session, None) is not None:
+            self.on_change((session,), None)
         for _, scope in address.scopes():
             self.blocked.pop(scope, None)
         self.blocked.update(blocked)
@@ -278,22 +283,3 @@ class MemoryStore:
     def revision(self, address: SessionAddress) -> str:
         """The revision vector, such as ``"g15c8s31"`` (store 1.9.5)."""
         return revision_text(self.trio(address))
-
-
-def owned_by_another(scope: str, owner: str, asking: str) -> StoreError:
-    """The error for a directory whose folder name is taken."""
-    return StoreError(
-        "E_CORRUPT",
-        f"{scope}: this folder belongs to {shown(owner)}, not to {shown(asking)}; both have the same folder name, "
-        "so only one of them can be kept in this store",
-        path=scope,
-        owner=owner,
-    )
-
-
-def _changed(address: SessionAddress, seq: int) -> StoreError:
-    return StoreError(
-        "E_CHANGED",
-        f"session {shown(address.session_id)}: another process changed its private memory; select a mode or reopen it",
-        seq=seq,
-    )
