@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 import attrs
 
-from ...store import Json
+from ...store import Durability, Json
 
 CallKind = Literal["patch", "respond", "read", "transaction", "open", "close", "foreign"]
 Ending = Literal["ok", "refused", "unknown"]
@@ -57,7 +57,9 @@ class Call:
       patches: of a patch, by scope; of an answer ``{"session": {"response": text}}``.
       steps: of a transaction, as its last attempt took them; of a read its reads.
       request_id: unique for each call that changes memory, so that it can be found out what became of it.
-      begun_s, ended_s: on one clock for all processes; ``ended_s`` None: no answer.
+      begun_s, ended_s: on one clock for all processes; ``ended_s`` None: no answer. "Before" means a smaller number:
+        of equal times nobody knows which was first, so a simulated world must never give the same time twice.
+      fresh: of a read, whether it followed other processes first.
       changed, seq, revision, transition_id: of the receipt.
       code: of the refusal.
       conflicts: of E_CONFLICT, as the error's data has them.
@@ -73,6 +75,7 @@ class Call:
     steps: list[Step] = attrs.field(factory=list)
     request_id: str | None = None
     ended_s: float | None = None
+    fresh: bool | None = None
     ending: Ending = "unknown"
     changed: bool | None = None
     seq: int | None = None
@@ -111,20 +114,57 @@ def joined(lines: Iterable[Json]) -> Iterator[Call]:
 
 @attrs.frozen
 class Superseded:
-    """A scope whose bytes gave way to those of a foreign writer, at this row of the journal (J6)."""
+    """A scope whose bytes gave way to those of a foreign writer, at this row of the journal (J6).
+
+    ``revision`` is that of the foreign files; None if nobody looked.
+    """
 
     seq: int
     scope: str
     value: Json
+    revision: int | None = None
 
 
 @attrs.frozen
 class FinalScope:
-    """A scope as it was found at the end: through the library, and in the canonical files."""
+    """A scope as it was found at the end: through the library, and in the canonical files.
+
+    Attributes:
+      scope: its folder, ``""`` for global.
+      value, revision: through the library, all six planes.
+      file_value: rebuilt from the canonical files alone once everything was closed; None if nobody looked.
+      file_problem: why the files can not be read, in words.
+    """
 
     scope: str
     value: Json
     revision: int
+    file_value: Json | None = None
+    file_problem: str | None = None
+
+
+@attrs.frozen
+class PowerCut:
+    """A moment at which all processes died and unsynced data may have gone.
+
+    Attributes:
+      at_s: when, on the clock of the calls.
+      head: the newest row that was found when the machine was on again. Rows after it are gone, their numbers are
+        given away again.
+    """
+
+    at_s: float
+    head: int
+
+
+@attrs.frozen
+class Life:
+    """A process: when it was there. ``level`` is how it opened the store."""
+
+    process: str
+    begun_s: float
+    ended_s: float | None = None
+    level: Durability = "power"
 
 
 @attrs.define
@@ -134,10 +174,13 @@ class History:
     Attributes:
       calls: in the order in which they began.
       outcomes: what the store said in the end of calls without an answer, by request id: the row, or None if it was
-        never accepted.
+        never accepted. Calls with an answer may be in it too.
       superseded: foreign writes that won.
       final: every scope that was there when all was over.
       may_lose_tail: whether a power cut hit a store of level ``process``, which may take the newest rows away.
+      cuts: power cuts, oldest first, if they are known one by one.
+      lives: the processes, if they are known.
+      initial: scopes that were there before the first call.
     """
 
     calls: list[Call] = attrs.field(factory=list)
@@ -145,6 +188,9 @@ class History:
     superseded: list[Superseded] = attrs.field(factory=list)
     final: list[FinalScope] = attrs.field(factory=list)
     may_lose_tail: bool = False
+    cuts: list[PowerCut] = attrs.field(factory=list)
+    lives: list[Life] = attrs.field(factory=list)
+    initial: list[FinalScope] = attrs.field(factory=list)
 
 
 @attrs.frozen
