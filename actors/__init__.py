@@ -6,7 +6,8 @@ from .limits import PI_POLL_S
 from .mailbox import Mailbox, MailboxStatistics
 from .ports import Clock, Ids, Threads
 from .session_actor import AcceptResponse, SelectMode, SessionActor, SessionCell
-from .store_actor import Checkpoint, CloseScopes, Commit, OpenScopes, Refresh, StoreActor, StoreStatistics
+from .store_actor import StoreActor, StoreStatistics
+from .store_messages import Checkpoint, CloseScopes, Commit, OpenScopes, Refresh
 from .store_world import StoreWorld
 from .supervision import Budget, ChildSpec, Decision, Done, GiveUp, Outcome, Restart, decide
 from .supervisor import Supervisor, SupervisorStatistics, open_supervisor

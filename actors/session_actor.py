@@ -19,7 +19,7 @@ import trio
 from ..store import CallError, Draft, Mode, Receipt, SessionAddress, StoreError, StrataflowError
 from .actor import ActorRef, Request, serve
 from .mailbox import Mailbox
-from .store_actor import Commit, OpenScopes
+from .store_messages import Commit, OpenScopes
 
 
 def _always() -> None:

@@ -24,21 +24,12 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, nullcontext
-from typing import Any, TypeVar, final
+from typing import Any, final
 
 import attrs
 import trio
 
-from ..store import (
-    CheckpointReport,
-    Draft,
-    Journal,
-    MemoryStore,
-    SessionAddress,
-    StoreError,
-    StrataflowError,
-)
-from .actor import Request
+from ..store import Draft, Journal, MemoryStore, StoreError, StrataflowError
 from .batch import Batch
 from .checkpointer import Checkpointer
 from .envelope import Envelope
@@ -46,53 +37,9 @@ from .follower import Follower
 from .limits import BATCH_MAX, BUSY_PAUSE_S
 from .mailbox import Mailbox
 from .pi_guard import guard_pi_lock
+from .store_messages import Checkpoint, CloseScopes, Commit, OpenScopes, Refresh
 from .store_world import StoreWorld
 from .turn import Turn, take
-
-ReplyT = TypeVar("ReplyT")
-
-
-@final
-@attrs.frozen
-class Commit(Request[ReplyT]):
-    """Change memory: ``stage`` is called on the running draft and returns the answer, or raises a refusal.
-
-    It may be called again on a later draft, if somebody else was faster.
-    """
-
-    stage: Callable[[Draft], ReplyT]
-
-
-@final
-@attrs.frozen
-class OpenScopes(Request[SessionAddress]):
-    """Find a session and load its three scopes. The answer is where it lies; errors of a scope are kept with it."""
-
-    cwd: str
-    session_id: str
-
-
-@final
-@attrs.frozen
-class CloseScopes(Request[None]):
-    """Forget the scopes of a session that nobody has open any more."""
-
-    address: SessionAddress
-
-
-@final
-@attrs.frozen
-class Refresh(Request[None]):
-    """Follow what other processes have committed up to now."""
-
-    def stage(self, draft: Draft) -> None:
-        """Nothing to stage: a round follows before it stages."""
-
-
-@final
-@attrs.frozen
-class Checkpoint(Request[CheckpointReport]):
-    """Write everything accepted to the canonical files now."""
 
 
 class Phase(enum.Enum):

@@ -1,0 +1,56 @@
+"""What may be asked of the store actor."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar, final
+
+import attrs
+
+from ..store import CheckpointReport, Draft, SessionAddress
+from .actor import Request
+
+ReplyT = TypeVar("ReplyT")
+
+
+@final
+@attrs.frozen
+class Commit(Request[ReplyT]):
+    """Change memory: ``stage`` is called on the running draft and returns the answer, or raises a refusal.
+
+    It may be called again on a later draft, if somebody else was faster.
+    """
+
+    stage: Callable[[Draft], ReplyT]
+
+
+@final
+@attrs.frozen
+class OpenScopes(Request[SessionAddress]):
+    """Find a session and load its three scopes. The answer is where it lies; errors of a scope are kept with it."""
+
+    cwd: str
+    session_id: str
+
+
+@final
+@attrs.frozen
+class CloseScopes(Request[None]):
+    """Forget the scopes of a session that nobody has open any more."""
+
+    address: SessionAddress
+
+
+@final
+@attrs.frozen
+class Refresh(Request[None]):
+    """Follow what other processes have committed up to now."""
+
+    def stage(self, draft: Draft) -> None:
+        """Nothing to stage: a round follows before it stages."""
+
+
+@final
+@attrs.frozen
+class Checkpoint(Request[CheckpointReport]):
+    """Write everything accepted to the canonical files now."""
