@@ -67,7 +67,10 @@ def carry_out(disk: Disk, layout: Layout, prepared: CheckpointList) -> CarriedOu
             found[scope] = read_scope(disk, layout, scope).identity
             if not _is_known(prepared, scope, found[scope]):
                 foreign.add(scope)
-        if scope in foreign or scope in refused or found[scope][move.name] == move.after:
+        if scope in foreign or scope in refused:
+            continue
+        if found[scope][move.name] == move.after:
+            folders.add(layout.folder(scope))  # whoever renamed it may have died before its folder was synced
             continue
         staged, path = layout.private("staged", move.staged), layout.file(scope, move.name)
         # Looked at as late as can be: what a stranger writes after this, we rename over.
@@ -75,8 +78,8 @@ def carry_out(disk: Disk, layout: Layout, prepared: CheckpointList) -> CarriedOu
             foreign.add(scope)
             continue
         try:
-            if scope not in begun:
-                folders |= _make_folders(disk, layout, scope)
+            if scope not in begun and set(prepared.before[scope].values()) == {identity(None)}:
+                _make_folders(disk, layout, scope)
             disk.rename(staged, path)
         except StoreError as error:
             if scope in begun or found[scope] != prepared.before[scope]:
@@ -102,15 +105,18 @@ def _is_known(prepared: CheckpointList, scope: str, found: Mapping[str, str]) ->
     return all(found[name] in (before[name], after[name]) for name in found)
 
 
-def _make_folders(disk: Disk, layout: Layout, scope: str) -> set[str]:
-    changed = set()
+def _make_folders(disk: Disk, layout: Layout, scope: str) -> None:
+    """The folders of a scope that is new, durable before anything is moved into them.
+
+    Otherwise a cut could take the folder with the new name, and keep the removal of the old one. One that is there
+    already may have been made a moment ago, by a process that died: it is synced too.
+    """
     parent = ""
     for part in scope.split("/") if scope else ():
         folder = f"{parent}/{part}" if parent else part
-        if disk.make_folder(layout.folder(folder)):
-            changed.add(layout.folder(parent))
+        disk.make_folder(layout.folder(folder))
+        disk.sync_folder(layout.folder(parent))
         parent = folder
-    return changed
 
 
 def _sweep(disk: Disk, layout: Layout) -> None:

@@ -2,6 +2,6 @@
 
 from .disk import PowerCut as PowerCut
 from .disk import SimulatedDisk as SimulatedDisk
-from .inodes import CrashMode as CrashMode
+from .fates import CrashMode as CrashMode
 from .locks import SimulatedLocks as SimulatedLocks
 from .locks import SimulatedProcessTable as SimulatedProcessTable

@@ -1,33 +1,38 @@
 """What a simulated file system holds now, and what of it survives a power cut.
 
-The rules of durability, those of a local file system with a journal for its own structures, read strictly:
+The rules of durability, those of a local file system with a journal for its own structures, read strictly. Where real
+ones promise different things, the least of them holds here. ``docs/reference/disk-rules.md`` names the sources.
 
   R1  Content is durable up to the last successful sync of the file. What was added since is lost, kept, or torn: each
-      block of 512 bytes (by its place in the file) arrives whole or reads as zeros, and the file ends at its old size,
-      at its new size or at a block in between. Bytes that were synced are never touched.
+      block of 512 bytes (by its place in the file) arrives whole or not at all, in any order, and the length on its
+      own: the file ends at its old size, at one it had since, at its new size or at a block in between. A block that
+      did not arrive reads as zeros or as bytes of another file. Bytes that were synced are never touched.
   R2  A sync that fails leaves what it should have saved doomed: later syncs report success, and yet each block of it
-      may read as zeros after a cut, since systems drop pages that could not be written.
-  R3  Names are durable after a sync of their folder. Changes since are kept up to some change and undone from there
-      on, folder by folder. A file is reached by its name: content that was synced under a name that was not is lost.
+      may be missing after a cut, since systems drop pages that could not be written. What programs read meanwhile
+      differs: still the new bytes (``"stays"``), the file as it was when last synced (``"reverts"``), or zeros in
+      their place (``"zeros"``).
+  R3  Names are durable after a sync of their folder. Of the changes since any may be kept and any undone, as long as
+      those that concern the same name or the same file keep their order: a later one never survives without an
+      earlier one. A sync takes along what its changes rest on, in other folders too. A file is reached by its name:
+      content that was synced under a name that was not is lost.
   R4  A rename within one folder is one change. Between two folders it is the new name, then the removal of the old
-      one, which never survives without the new name: a cut can leave both names, not none.
-  R5  A rename or link says nothing of content: a synced name may lead to bytes that were never synced.
-  R6  A removed file that comes back, comes back with its content. Inode numbers are never used twice.
+      one, which rests on it: a cut can leave both names, not none.
+  R5  A rename or link says nothing of content: a synced name may lead to bytes that were never synced. Nothing orders
+      the content of one file and names, or the content of two files, between their syncs.
+  R6  A removed file that comes back, comes back with its content. Inode numbers are never used twice: whoever
+      compares them keeps the file open, and then a real system does not use them again either.
 """
 
 from __future__ import annotations
 
-import random
-from collections.abc import Iterator
 from typing import Literal, final
 
 import attrs
 
 from ...store import FileKind
+from .fates import Fate, Range
 
-BLOCK_BYTES = 512
-CrashMode = Literal["lose", "keep", "torn"]
-Range = tuple[int, int]
+FailedSync = Literal["stays", "reverts", "zeros"]
 
 
 @attrs.define(eq=False)
@@ -39,6 +44,7 @@ class Inode:
     mode: int
     mtime_ns: int = 0
     links: int = 0
+    durable_links: int = 0
     content: bytearray = attrs.field(factory=bytearray)
     durable_size: int = 0
     unsynced: list[Range] = attrs.field(factory=list)
@@ -56,71 +62,45 @@ class Inode:
         self.unsynced.clear()
         self.durable_size = len(self.content)
 
-    def fail_sync(self) -> None:  # R2
-        self.doomed += self.unsynced
+    def fail_sync(self, leaves: FailedSync) -> None:  # R2
+        if leaves == "reverts":
+            del self.content[self.durable_size :]
+            self.doomed = [(start, min(end, self.durable_size)) for start, end in self.doomed]
+        else:
+            self.doomed += self.unsynced
+        if leaves == "zeros":
+            for start, end in self.unsynced:
+                self.content[start:end] = bytes(end - start)
         self.unsynced.clear()
+
+    def twin(self) -> Inode:
+        """The same, to be changed on its own."""
+        return attrs.evolve(
+            self,
+            content=self.content.copy(),
+            unsynced=self.unsynced.copy(),
+            doomed=self.doomed.copy(),
+            names=self.names.copy(),
+            durable_names=self.durable_names.copy(),
+        )
 
 
 @attrs.frozen(eq=False)
 class NameChange:
-    """One not yet durable change of a folder: names and the inodes they lead to now (None: removed)."""
+    """One not yet durable change of a folder: names and the inodes they lead to now (None: removed).
+
+    ``inodes`` are all that it concerns, also those that lost a name; ``rests_on`` earlier changes that must survive
+    if this one does (R3).
+    """
 
     folder: int
     changes: tuple[tuple[str, int | None], ...]
-    requires: NameChange | None = None
+    inodes: frozenset[int]
+    rests_on: tuple[NameChange, ...]
 
-
-@final
-class Fate:
-    """Decides what survives one power cut. Each of the methods is asked once for each thing at risk."""
-
-    def __init__(self, mode: CrashMode, chance: random.Random) -> None:
-        self._mode = mode
-        self._chance = chance
-        # Drawn once for each cut, so that cuts with nearly all and nearly nothing kept are common.
-        self._share = chance.choice((0.1, 0.5, 0.9))
-
-    def keeps_name(self) -> bool:
-        return self._mode == "keep" or (self._mode == "torn" and self._chance.random() < self._share)
-
-    def content(self, inode: Inode) -> bytes:
-        """The content of a file after the cut (R1, R2)."""
-        mode: str = self._mode
-        if mode == "torn":
-            mode = self._chance.choice(("lose", "keep", "zeros", "torn", "torn"))
-        if mode == "keep":
-            return bytes(inode.content)
-        size = self._size(inode, mode)
-        content = inode.content[:size]
-        zeroed: dict[int, bool] = {}
-        for start, end in _blocks(inode.unsynced + inode.doomed):
-            block = start // BLOCK_BYTES
-            if block not in zeroed:
-                zeroed[block] = mode != "torn" or self._chance.random() >= self._share
-            end = min(end, size)
-            if zeroed[block] and start < end:
-                content[start:end] = bytes(end - start)
-        return bytes(content)
-
-    def _size(self, inode: Inode, mode: str) -> int:
-        new = len(inode.content)
-        if mode == "lose":
-            return inode.durable_size
-        if mode == "zeros":
-            return new
-        old = inode.durable_size
-        first = (old // BLOCK_BYTES + 1) * BLOCK_BYTES
-        ends: list[int] = [old, *range(first, new, BLOCK_BYTES), new]
-        return self._chance.choice(ends)
-
-
-def _blocks(ranges: list[Range]) -> Iterator[Range]:
-    """The ranges, cut at the borders of blocks."""
-    for start, end in ranges:
-        while start < end:
-            border = min(end, (start // BLOCK_BYTES + 1) * BLOCK_BYTES)
-            yield start, border
-            start = border
+    def concerns(self, folder: int, names: frozenset[str], inodes: frozenset[int]) -> bool:
+        shares_name = self.folder == folder and any(name in names for name, _ in self.changes)
+        return shares_name or not inodes.isdisjoint(self.inodes)
 
 
 @final
@@ -130,7 +110,7 @@ class FileSystem:
     ROOT = 2
 
     def __init__(self) -> None:
-        root = Inode(self.ROOT, "folder", 0o700, links=1)
+        root = Inode(self.ROOT, "folder", 0o700, links=1, durable_links=1)
         self.inodes: dict[int, Inode] = {self.ROOT: root}
         self.pending: list[NameChange] = []
         self.next_number = self.ROOT + 1
@@ -141,38 +121,58 @@ class FileSystem:
         self.inodes[inode.number] = inode
         return inode
 
-    def change_names(
-        self, folder: Inode, *changes: tuple[str, Inode | None], requires: NameChange | None = None
-    ) -> NameChange:
+    def change_names(self, folder: Inode, *changes: tuple[str, Inode | None]) -> None:
         """Change names as every process sees them at once. Durable later."""
+        touched = set()
         for name, inode in changes:
             old = folder.names.pop(name, None)
             if old is not None:
                 self.inodes[old].links -= 1
+                touched.add(old)
             if inode is not None:
                 folder.names[name] = inode.number
                 inode.links += 1
+                touched.add(inode.number)
+        names, inodes = frozenset(name for name, _ in changes), frozenset(touched)
         numbers = tuple((name, None if inode is None else inode.number) for name, inode in changes)
-        self.pending.append(NameChange(folder.number, numbers, requires))
-        return self.pending[-1]
+        rests_on = tuple(change for change in self.pending if change.concerns(folder.number, names, inodes))
+        self.pending.append(NameChange(folder.number, numbers, inodes, rests_on))
 
     def sync_names(self, folder: Inode) -> None:
         """Make the changes of a folder durable, with those that they rest on (R3, R4)."""
-        folders = {folder.number}
-        required: set[int] = set()
-        durable: list[NameChange] = []
-        waiting: list[NameChange] = []
+        wanted: set[int] = set()
         for change in reversed(self.pending):
-            if change.folder not in folders and id(change) not in required:
-                waiting.append(change)
+            if change.folder == folder.number or id(change) in wanted:
+                wanted.update(map(id, (change, *change.rests_on)))
+        durable = [change for change in self.pending if id(change) in wanted]
+        self.pending = [change for change in self.pending if id(change) not in wanted]
+        for change in durable:
+            self._make_durable(change)
+        for change in durable:
+            self._forget(change.inodes)
+
+    def _make_durable(self, change: NameChange) -> None:
+        names = self.inodes[change.folder].durable_names
+        for name, _ in change.changes:
+            if name in names:
+                self.inodes[names[name]].durable_links -= 1
+        _apply(change, names)
+        for _, number in change.changes:
+            if number is not None:
+                self.inodes[number].durable_links += 1
+
+    def _forget(self, inodes: frozenset[int]) -> None:
+        """Drop what no name leads to, now or after any cut: a long run must not keep all it ever wrote."""
+        for number in inodes & self.inodes.keys():
+            inode = self.inodes[number]
+            if inode.links or inode.durable_links or any(number in change.inodes for change in self.pending):
                 continue
-            folders.add(change.folder)
-            if change.requires is not None:
-                required.add(id(change.requires))
-            durable.append(change)
-        self.pending = waiting[::-1]
-        for change in reversed(durable):
-            _apply(change, self.inodes[change.folder].durable_names)
+            del self.inodes[number]
+            self.pending = [change for change in self.pending if change.folder != number]
+            lost = frozenset(inode.durable_names.values())
+            for child in lost:
+                self.inodes[child].durable_links -= 1
+            self._forget(lost)
 
     def plant(self, path: str, kind: FileKind, content: bytes, mode: int | None) -> None:
         """Put a thing at a path, with all folders above it, and make it and the names of these folders durable."""
@@ -206,15 +206,20 @@ class FileSystem:
     def used_bytes(self) -> int:
         return sum(len(inode.content) for inode in self.inodes.values() if inode.links)
 
+    def twin(self) -> FileSystem:
+        """The same, to be changed on its own: what was not synced is at risk in both."""
+        copy = FileSystem()
+        copy.inodes = {number: inode.twin() for number, inode in self.inodes.items()}
+        copy.pending = self.pending.copy()  # its items are never changed
+        copy.next_number = self.next_number
+        return copy
+
     def after_power_cut(self, fate: Fate) -> FileSystem:
         """What is there when the machine is on again. This object stays as it is."""
         names = {number: dict(inode.durable_names) for number, inode in self.inodes.items()}
         undone: set[int] = set()
-        stopped: set[int] = set()
         for change in self.pending:
-            lost = change.folder in stopped or (change.requires is not None and id(change.requires) in undone)
-            if lost or not fate.keeps_name():
-                stopped.add(change.folder)
+            if any(id(earlier) in undone for earlier in change.rests_on) or not fate.keeps_name():  # R3
                 undone.add(id(change))
             else:
                 _apply(change, names[change.folder])
@@ -227,19 +232,20 @@ class FileSystem:
             folder = after.inodes[number]
             for name, child in names[number].items():
                 if child not in after.inodes:
-                    after.inodes[child] = self._survivor(self.inodes[child], fate)
+                    after.inodes[child] = _survivor(self.inodes[child], fate)
                     todo.append(child)
                 after.inodes[child].links += 1
+                after.inodes[child].durable_links += 1
                 folder.names[name] = child
         for inode in after.inodes.values():  # all that was found was read from the platter
             inode.sync()
             inode.durable_names = dict(inode.names)
         return after
 
-    @staticmethod
-    def _survivor(inode: Inode, fate: Fate) -> Inode:
-        content = bytearray(fate.content(inode))
-        return Inode(inode.number, inode.kind, inode.mode, inode.mtime_ns, content=content)
+
+def _survivor(inode: Inode, fate: Fate) -> Inode:
+    content = fate.content(bytes(inode.content), inode.durable_size, inode.unsynced, inode.doomed)
+    return Inode(inode.number, inode.kind, inode.mode, inode.mtime_ns, content=bytearray(content))
 
 
 def _apply(change: NameChange, names: dict[str, int]) -> None:

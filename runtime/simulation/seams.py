@@ -13,8 +13,8 @@ from ...store import Durability, Ground, Journal, Layout
 from ..joining import Seams
 from .clock import SeededClock
 from .disk import SimulatedDisk
+from .fates import CrashMode
 from .ids import SeededIds
-from .inodes import CrashMode
 from .journal import SimulatedJournals
 from .locks import SimulatedLocks, SimulatedProcessTable
 from .threads import SimulatedThreads
