@@ -7,7 +7,7 @@ from .mailbox import Mailbox, MailboxStatistics
 from .ports import Clock, Ids, Threads
 from .session_actor import AcceptResponse, SelectMode, SessionActor, SessionCell
 from .store_actor import StoreActor, StoreStatistics
-from .store_messages import Checkpoint, CloseScopes, Commit, OpenScopes, Refresh
+from .store_messages import Checkpoint, CloseScopes, Commit, OpenScopes, Refresh, refusal
 from .store_world import StoreWorld
 from .supervision import Budget, ChildSpec, Decision, Done, GiveUp, Outcome, Restart, decide
 from .supervisor import Supervisor, SupervisorStatistics, open_supervisor
@@ -52,4 +52,5 @@ __all__ = [
     "check_pending",
     "decide",
     "open_supervisor",
+    "refusal",
 ]

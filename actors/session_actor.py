@@ -19,7 +19,7 @@ import trio
 from ..store import CallError, Draft, Mode, Receipt, SessionAddress, StoreError, StrataflowError
 from .actor import ActorRef, Request, serve
 from .mailbox import Mailbox
-from .store_messages import Commit, OpenScopes
+from .store_messages import Commit, OpenScopes, refusal
 
 
 def _always() -> None:
@@ -38,13 +38,14 @@ class SelectMode(Request[Mode]):
 @final
 @attrs.frozen
 class AcceptResponse(Request[Receipt]):
-    """End the current run, or an implicit one, with this answer (store 3.4).
+    """End the current run, or an implicit one, with this answer (store 3.4), unless ``request_id`` was used before.
 
     ``admit`` is called when the answer is staged; it may raise instead, and then nothing is stored.
     """
 
     text: str
     admit: Callable[[], None] = _always
+    request_id: str | None = None
 
 
 @final
@@ -117,13 +118,16 @@ class SessionActor:
         if isinstance(message, SelectMode):
             await self._select(message.mode, message.admit)
             return self.cell.mode
-        address = self.cell.writable()
-        if self.cell.mode != "active":
-            raise CallError("E_OFF", "answers are kept in active mode only; select it first")
+        try:
+            address = self.cell.writable()
+            if self.cell.mode != "active":
+                raise CallError("E_OFF", "answers are kept in active mode only; select it first")
+        except CallError as error:
+            return await self.store.ask(refusal(error, message.request_id, message.admit))
 
         def stage(draft: Draft) -> Receipt:
             message.admit()
-            return draft.stage_response(address, message.text)
+            return draft.stage_response(address, message.text, message.request_id)
 
         return await self.store.ask(Commit(stage))
 

@@ -183,17 +183,21 @@ class StoreActor:
         else:
             await self._follower.check_ground(journal)  # J9
             self._enter(Phase.IDLE)
-            self._batch.reply(answers)
+            self._answer(draft, answers)
 
     def _stage(self) -> tuple[Draft, list[Any]]:
         self._enter(Phase.STAGED)
-        world = self.world
-        draft = Draft(self.state, world.level, world.clock.wall_ms(), world.ids.new_id)
-        answers = self._batch.stage(draft, world.clock)
+        draft = self.world.draft(self.state)
+        answers = self._batch.stage(draft, self.world.clock)
         refusal = self._checkpointer.refusal()
         if refusal is not None and draft.rows:
-            draft, answers = Draft(self.state, world.level, 0, world.ids.new_id), [refusal] * len(answers)
+            draft, answers = self.world.draft(self.state), [refusal] * len(answers)
         return draft, answers
+
+    def _answer(self, draft: Draft, answers: list[Any]) -> None:
+        # Not before: had the head moved, another draft might have accepted what this one refused.
+        self.world.refusals.keep(draft.requests.refused())
+        self._batch.reply(answers)
 
     async def _append(self, journal: Journal, draft: Draft, answers: list[Any]) -> None:
         self._enter(Phase.APPENDING)
@@ -204,7 +208,7 @@ class StoreActor:
                 self.state.publish(rows, draft.images)  # M3: durable, then seen
                 self._rows += len(rows)
                 self._enter(Phase.IDLE)
-                self._batch.reply(answers)
+                self._answer(draft, answers)
                 self._checkpointer.note_work()
 
         self._has_turn = False  # the call gives it back, whatever becomes of it

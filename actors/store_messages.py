@@ -7,7 +7,7 @@ from typing import TypeVar, final
 
 import attrs
 
-from ..store import CheckpointReport, Draft, SessionAddress
+from ..store import CallError, CheckpointReport, Draft, Receipt, SessionAddress
 from .actor import Request
 
 ReplyT = TypeVar("ReplyT")
@@ -54,3 +54,19 @@ class Refresh(Request[None]):
 @attrs.frozen
 class Checkpoint(Request[CheckpointReport]):
     """Write everything accepted to the canonical files now."""
+
+
+def refusal(error: CallError, request_id: str | None, admit: Callable[[], None]) -> Commit[Receipt]:
+    """The message for a call that is at fault before it could be staged, or whose session takes no calls.
+
+    The store has the last word on a call with a request id: an earlier one with that id may have been accepted. Without
+    an id this raises ``error``. ``admit`` is called when the answer is decided; it may raise instead.
+    """
+    if request_id is None:
+        raise error
+
+    def stage(draft: Draft) -> Receipt:
+        admit()
+        return draft.refuse(error, request_id)
+
+    return Commit(stage)

@@ -11,13 +11,18 @@ from ..store import (
     CHECKPOINT_LOCK,
     OPEN_LOCK,
     TURN_LOCK,
+    Draft,
     Durability,
     Ground,
     Journal,
     KernelLock,
     Member,
+    MemoryStore,
+    Refusals,
+    Requests,
     SharedPiLock,
     note_ground,
+    recalled,
     rejoin,
     renew_shared,
     restore_folders,
@@ -54,6 +59,13 @@ class StoreWorld:
     # Whether a life of the store actor has used this journal: the next one opens it anew.
     is_used: bool = False
     hub: WatchHub = attrs.field(factory=WatchHub)
+    # What this process has refused, by request id.
+    refusals: Refusals = attrs.field(factory=Refusals, init=False)
+
+    def draft(self, state: MemoryStore) -> Draft:
+        """A draft on which calls are staged now."""
+        requests = Requests(lambda request_id: recalled(self.journal, self.refusals, request_id))
+        return Draft(state, self.level, self.clock.wall_ms(), self.ids.new_id, requests)
 
     async def reconnect(self) -> None:
         """Close the journal and the kernel locks as they are, open them again and join again (M4).

@@ -6,8 +6,11 @@ from ..store import (
     PLANES,
     SCOPES,
     CallError,
+    ChangedBy,
     CheckpointReport,
     ConfigError,
+    Conflict,
+    ConflictError,
     Diagnosis,
     Durability,
     Json,
@@ -39,6 +42,7 @@ from .benchmark import MEASURES, run_benchmark
 from .inspection import Inspector, inspect_store
 from .opening import open_runtime
 from .places import agent_folder, store_folder
+from .requests import Outcome
 from .session import Session
 
 __all__ = [
@@ -49,9 +53,12 @@ __all__ = [
     "PLANES",
     "SCOPES",
     "CallError",
+    "ChangedBy",
     "CheckpointReport",
     "CloseReport",
     "ConfigError",
+    "Conflict",
+    "ConflictError",
     "Diagnosis",
     "Durability",
     "Inspector",
@@ -59,6 +66,7 @@ __all__ = [
     "LogEntry",
     "MissingDeletion",
     "Mode",
+    "Outcome",
     "ReadError",
     "ReadResult",
     "RebuildReport",

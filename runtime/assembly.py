@@ -38,6 +38,7 @@ from ..store import (
     shown,
 )
 from .joining import leave_store
+from .requests import Outcome, ask_outcome
 from .session import Session
 
 CLOSE_DEADLINE_S = 10.0
@@ -162,6 +163,18 @@ class Runtime:
         """
         self.check()
         return await self._store.ask(Checkpoint())
+
+    async def outcome(self, request_id: str) -> Outcome:
+        """What became of a call with this request id, by whatever process: accepted, refused, or unseen.
+
+        Calls that were staged before are decided first. Always a checkpoint. Cancelled loses nothing.
+
+        Raises:
+          CallError: E_SHAPE for what can not be a request id.
+          StoreError: E_DISK, E_CORRUPT, E_BROKEN, E_CLOSED.
+        """
+        self.check()
+        return await ask_outcome(self._store, request_id)
 
     def check(self) -> None:
         """Raise StoreError E_CLOSED if this runtime is closed, or belongs to the process this one was forked from."""

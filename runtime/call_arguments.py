@@ -43,6 +43,18 @@ def only_member(arguments: Any, name: str) -> Any:
     return arguments[name]
 
 
+def response_text(arguments: Any) -> str:
+    """The answer in the arguments of ``accept_response``.
+
+    Raises:
+      CallError: E_SHAPE, E_FIELD, E_JSON.
+    """
+    text = only_member(arguments, "text")
+    if type(text) is not str or not is_text(text):
+        raise CallError("E_JSON", f"the answer must be a plain string, not {shown(text)}", pointer="/text")
+    return text
+
+
 def no_members(arguments: Any) -> None:
     """Refuse (E_SHAPE) whatever is not ``{}``."""
     if type(arguments) is not dict or arguments:

@@ -8,27 +8,22 @@ from typing import Any, Literal, TypeVar, final
 import attrs
 import trio
 
-from ..actors import AcceptResponse, ActorRef, Commit, Refresh, Request, SelectMode, SessionCell
+from ..actors import ActorRef, Refresh, SessionCell
 from ..store import (
-    MODES,
-    CallError,
-    Draft,
     Json,
     MemoryStore,
     Mode,
     ReadResult,
     Receipt,
     RequestError,
-    ScopeName,
-    SessionAddress,
     StoreError,
-    check_patch_arguments,
     compact,
     read,
     read_shared,
     shown,
 )
-from .call_arguments import is_text, no_members, only_member, read_arguments
+from .call_arguments import no_members, only_member, read_arguments
+from .changes import Changes, always
 from .lifetime import Lifetime
 from .session_status import session_status
 
@@ -48,6 +43,9 @@ class Session:
     _actor: ActorRef
     _state: MemoryStore
     _lifetime: Lifetime
+    _changes: Changes = attrs.field(
+        init=False, default=attrs.Factory(lambda self: Changes(self._cell, self._store, self._actor), takes_self=True)
+    )
 
     def __repr__(self) -> str:
         # Never what it remembers: that is private, and may be large.
@@ -77,11 +75,15 @@ class Session:
         global_: Mapping[str, Any] | None = None,
         cwd: Mapping[str, Any] | None = None,
         session: Mapping[str, Any] | None = None,
+        request_id: str | None = None,
     ) -> Receipt:
         """Change memory: the patches of one to three scopes, all of them or none.
 
         A patch merges objects, replaces arrays and scalars, deletes keys given as ``None`` and edits elements of an
         array through keys such as ``"[0]"``. The arguments are copied at once.
+
+        ``request_id``: your own name for this call, 1 to 200 characters that no other call of the store has. Asking
+        again with it returns the first outcome, whatever else is given: see ``Runtime.outcome``.
 
         Always a checkpoint. If it raises Cancelled, nothing was written, or the change completes whole.
 
@@ -90,16 +92,14 @@ class Session:
           StoreError: E_CHANGED, E_DISK, E_CORRUPT, E_BROKEN (the outcome is unknown), E_CLOSED.
         """
         given = {"global": global_, "cwd": cwd, "session": session}
-        return await self._patch({name: patch for name, patch in given.items() if patch is not None}, _always)
-
-    async def _patch(self, arguments: Any, admit: Callable[[], None]) -> Receipt:
         self._check()
-        address = self._cell.writable()
-        patches = check_patch_arguments(arguments)
-        return await self._store.ask(Commit(_patch(address, patches, admit)))
+        patches = {name: patch for name, patch in given.items() if patch is not None}
+        return await self._changes.patch(patches, always, request_id)
 
-    async def accept_response(self, text: str) -> Receipt:
+    async def accept_response(self, text: str, *, request_id: str | None = None) -> Receipt:
         """End the session's run with its final answer ``text``, which becomes the session's ``response``.
+
+        ``request_id``: as for ``patch_state``.
 
         Always a checkpoint. If it raises Cancelled, nothing was written, or the change completes whole.
 
@@ -107,13 +107,8 @@ class Session:
           CallError: E_OFF outside active mode, E_JSON if ``text`` is no plain string.
           StoreError: as ``patch_state``.
         """
-        return await self._accept_response(text, _always)
-
-    async def _accept_response(self, text: str, admit: Callable[[], None]) -> Receipt:
         self._check()
-        if type(text) is not str or not is_text(text):
-            raise CallError("E_JSON", f"the answer must be a plain string, not {shown(text)}", pointer="/text")
-        return await self._withdrawable(lambda admit: AcceptResponse(text, admit), admit)
+        return await self._changes.respond({"text": text}, always, request_id)
 
     async def set_mode(self, mode: Mode) -> Mode:
         """Select ``"active"``, ``"passive"`` or ``"off"`` for this session, over its memory as it is now.
@@ -124,31 +119,8 @@ class Session:
           CallError: E_SHAPE for another mode.
           StoreError: E_BUSY, E_DISK, E_BROKEN, E_CLOSED.
         """
-        return await self._set_mode(mode, _always)
-
-    async def _set_mode(self, mode: Mode, admit: Callable[[], None]) -> Mode:
         self._check()
-        if mode not in MODES:
-            raise CallError("E_SHAPE", f"mode {shown(mode)} is not one of {', '.join(MODES)}")
-        return await self._withdrawable(lambda admit: SelectMode(mode, admit), admit)
-
-    async def _withdrawable(
-        self, message: Callable[[Callable[[], None]], Request[ReplyT]], admit: Callable[[], None]
-    ) -> ReplyT:
-        """Ask the session's actor. A caller that is cancelled before the change is staged withdraws it (store 3.4.5):
-        the actor has begun with the message by then, but the store has not."""
-        is_withdrawn = False
-
-        def admit_unless_withdrawn() -> None:
-            if is_withdrawn:
-                raise StoreError("E_ABORTED", "the caller was cancelled; nothing was stored")
-            admit()
-
-        try:
-            return await self._actor.ask(message(admit_unless_withdrawn))
-        except trio.Cancelled:
-            is_withdrawn = True
-            raise
+        return await self._changes.select(mode, always)
 
     # -- reading ------------------------------------------------------------------------------------------------
 
@@ -203,31 +175,39 @@ class Session:
 
     # -- as a model calls ---------------------------------------------------------------------------------------
 
-    async def call(self, name: str, arguments: Any, *, admit: Callable[[], None] | None = None) -> Json:
+    async def call(
+        self, name: str, arguments: Any, *, admit: Callable[[], None] | None = None, request_id: str | None = None
+    ) -> Json:
         """One of the tools as a model calls it, arguments unchecked: ``patch_state``, ``read_state``,
         ``accept_response``, ``set_mode`` or ``status``. Returns the JSON of the result.
 
         ``admit``: called at the moment from which a change can not be withdrawn any more, perhaps several times. If it
         raises a StrataflowError, nothing is stored and the call raises that. Must not wait.
 
+        ``request_id``: as for ``patch_state``; for ``patch_state`` and ``accept_response`` only.
+
         Cancellation as in the method of that name.
 
         Raises:
-          RequestError: there is no such call.
+          RequestError: there is no such call, or it takes no request id.
           StrataflowError: as the method of that name.
         """
-        admit = admit or _always
+        self._check()
+        admit = admit or always
         match name:
             case "patch_state":
-                return (await self._patch(arguments, admit)).to_json()
+                return (await self._changes.patch(arguments, admit, request_id)).to_json()
+            case "accept_response":
+                receipt = await self._changes.respond(arguments, admit, request_id)
+                return {"changed": receipt.changed, "step": receipt.step, "revision": receipt.revision}
+            case _ if request_id is not None:
+                text = f"the call {shown(name)} takes no request id; only patch_state and accept_response do"
+                raise RequestError("E_REQUEST", text, call=str(name)[:96])
             case "read_state":
                 await self._before_reading(False)
                 return read(self._state.view(self._cell.readable()), arguments).to_json()
-            case "accept_response":
-                receipt = await self._accept_response(only_member(arguments, "text"), admit)
-                return {"changed": receipt.changed, "step": receipt.step, "revision": receipt.revision}
             case "set_mode":
-                return {"mode": await self._set_mode(only_member(arguments, "mode"), admit)}
+                return {"mode": await self._changes.select(only_member(arguments, "mode"), admit)}
             case "status":
                 no_members(arguments)
                 return await self.status()
@@ -244,17 +224,3 @@ class Session:
         If it raises Cancelled, the session goes on closing.
         """
         await self._lifetime.close_session(self._cell)
-
-
-def _always() -> None:
-    """Nobody withdraws."""
-
-
-def _patch(
-    address: SessionAddress, patches: Mapping[ScopeName, Json], admit: Callable[[], None]
-) -> Callable[[Draft], Receipt]:
-    def stage(draft: Draft) -> Receipt:
-        admit()
-        return draft.stage_patch(address, patches)
-
-    return stage

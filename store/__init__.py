@@ -7,7 +7,10 @@ from .algebra import (
     SCOPES,
     Boundary,
     CallError,
+    ChangedBy,
     ConfigError,
+    Conflict,
+    ConflictError,
     Json,
     Lineage,
     MissingDeletion,
@@ -40,6 +43,7 @@ from .foreign import Stamp, write_aside
 from .journal import SqliteJournal
 from .journal_reader import JournalReader
 from .journal_types import (
+    REQUESTS_KEPT,
     Appended,
     Base,
     CheckpointList,
@@ -83,6 +87,7 @@ from .reader import LogEntry, StoreLook, StoreReader
 from .rebuild import RebuildReport, rebuild
 from .receipts import Receipt
 from .renames import finish_prepared
+from .requests import Refusals, Requests, Told, is_refusal, recalled
 from .rows import Durability, NewRow, Row, RowKind, ScopePart
 from .settings import Settings, read_settings, settings_from
 from .shared_pi import SharedPiLock, prepare_shared, renew_shared
@@ -97,15 +102,19 @@ __all__ = [
     "NOTHING",
     "OPEN_LOCK",
     "PLANES",
+    "REQUESTS_KEPT",
     "SCOPES",
     "TURN_LOCK",
     "Appended",
     "Base",
     "Boundary",
     "CallError",
+    "ChangedBy",
     "CheckpointList",
     "CheckpointReport",
     "ConfigError",
+    "Conflict",
+    "ConflictError",
     "Diagnosis",
     "Disk",
     "Draft",
@@ -144,7 +153,9 @@ __all__ = [
     "RealProcessTable",
     "RebuildReport",
     "Receipt",
+    "Refusals",
     "RequestError",
+    "Requests",
     "Root",
     "Row",
     "RowKind",
@@ -163,6 +174,7 @@ __all__ = [
     "StoreLook",
     "StoreReader",
     "StrataflowError",
+    "Told",
     "UnlockReport",
     "View",
     "WaitForPi",
@@ -180,6 +192,7 @@ __all__ = [
     "disk_refusal",
     "find_session",
     "finish_prepared",
+    "is_refusal",
     "join",
     "keep_pi_out",
     "leave",
@@ -200,6 +213,7 @@ __all__ = [
     "read_settings",
     "read_shared",
     "rebuild",
+    "recalled",
     "rejoin",
     "renew_shared",
     "resolve_root",

@@ -35,6 +35,7 @@ from .image import ScopeImage, fresh_lineage, revision_text, session_lineage
 from .layout import SessionAddress
 from .memory_store import ABSENT, MemoryStore
 from .receipts import Receipt, receipt_row
+from .requests import Requests
 from .rows import Durability, NewRow, RowKind
 
 
@@ -46,12 +47,10 @@ class Draft:
     level: Durability
     time_ms: int
     new_id: Callable[[], str]
-    # What an earlier call with this request id was told, if the store remembers one.
-    recall: Callable[[str], Receipt | None] = lambda request_id: None
+    requests: Requests = attrs.field(factory=Requests)
     rows: list[NewRow] = attrs.field(factory=list)
     images: dict[str, ScopeImage] = attrs.field(factory=dict)
     position: int = 0
-    _told: dict[str, Receipt] = attrs.field(factory=dict, init=False)
 
     def __attrs_post_init__(self) -> None:
         self.position = self.store.position
@@ -61,31 +60,34 @@ class Draft:
     def stage_patch(
         self, address: SessionAddress, patches: Mapping[ScopeName, Json], request_id: str | None = None
     ) -> Receipt:
-        """Stage the checked patches of one call.
+        """Stage the checked patches of one call, unless an earlier one had its request id.
 
         Raises:
           CallError: T9 rows 17 to 22.
           StoreError: E_CHANGED for a fenced session, or the reason why one of its scopes is unusable.
+          StrataflowError: why the earlier call was refused.
         """
-        known = self.known(request_id)
-        if known is not None:
-            return known
-        trio = self.writable(address)
-        staged = stage_patch(states_of(trio), patches)
-        names = tuple(name for name in SCOPES if name in patches)
-        text = acknowledgement(names, staged.changed, staged.missing_deletions)
-        return self.accept(address, trio, staged, names, text=text, request_id=request_id)
+
+        def stage() -> Receipt:
+            trio = self.writable(address)
+            staged = stage_patch(states_of(trio), patches)
+            names = tuple(name for name in SCOPES if name in patches)
+            text = acknowledgement(names, staged.changed, staged.missing_deletions)
+            return self.accept(address, trio, staged, names, text=text, request_id=request_id)
+
+        return self.requests.once(request_id, stage)
 
     def stage_response(self, address: SessionAddress, text: str, request_id: str | None = None) -> Receipt:
         """Stage the final answer of the session's run, and that run's end (store 3.4). Raises as ``stage_patch``."""
-        known = self.known(request_id)
-        if known is not None:
-            return known
-        trio = self.writable(address)
-        staged = stage_response(states_of(trio)["session"], text)
-        before = trio[2].run or RunRecord("active")
-        ended = attrs.evolve(before, bootstrap=False, specification=None)
-        return self.accept(address, trio, staged, ("session",), ended=ended, request_id=request_id)
+
+        def stage() -> Receipt:
+            trio = self.writable(address)
+            staged = stage_response(states_of(trio)["session"], text)
+            before = trio[2].run or RunRecord("active")
+            ended = attrs.evolve(before, bootstrap=False, specification=None)
+            return self.accept(address, trio, staged, ("session",), ended=ended, request_id=request_id)
+
+        return self.requests.once(request_id, stage)
 
     def stage_mode(self, address: SessionAddress, mode: Mode) -> Mode:
         """Select active or passive for a session (store 6.1.3, 6.1.4). Active creates private memory where none is."""
@@ -123,11 +125,17 @@ class Draft:
         image = self.images.get(scope) or self.store.image(scope)
         return image.run.mode if image.run else fresh
 
+    def refuse(self, error: CallError, request_id: str) -> Receipt:
+        """Refuse a call for what is wrong with its arguments or its session, unless an earlier one had its id."""
+
+        def stage() -> Receipt:
+            raise error
+
+        return self.requests.once(request_id, stage)
+
     def known(self, request_id: str | None) -> Receipt | None:
-        """What an earlier call with this id was told, in this draft or before; None: it was never accepted."""
-        if request_id is None:
-            return None
-        return self._told.get(request_id) or self.recall(request_id)
+        """See ``Requests.known``; ``draft.requests.once`` remembers refusals besides."""
+        return self.requests.known(request_id)
 
     # -- how ----------------------------------------------------------------------------------------------------
 
@@ -197,7 +205,7 @@ class Draft:
         if request_id is not None:
             more = {"receipt": receipt_row(receipt)}
             self.rows[-1] = attrs.evolve(self.rows[-1], request_id=request_id, more=more)
-            self._told[request_id] = receipt
+            self.requests.accept(request_id, receipt)
         return receipt
 
     def _moved_on(

@@ -9,6 +9,7 @@ Invariants:
   R1  head == coalesce(max(seq), 0); the newest row is never deleted, no number is used twice. (J1)
   R2  A row is in the journal whole or not at all. (M2)
   R3  Rows are deleted only after the transaction that recorded them in the files is durable. (J5)
+  R4  A receipt is in the row of its call, or in ``requests`` from the transaction on that deletes the row. (I2)
 """
 
 from __future__ import annotations
@@ -21,13 +22,13 @@ from typing import Any
 import attrs
 
 from . import journal_queries
-from .algebra import StoreError
+from .algebra import Json, StoreError
 from .codec import compact, decode
 from .journal_connection import Connection, is_busy
-from .journal_documents import base_columns, list_text
+from .journal_documents import base_columns, list_text, receipt_from_body
 from .journal_members import SqliteMembers
 from .journal_queries import ROW_COLUMNS
-from .journal_types import Appended, Base, CheckpointList, JournalView
+from .journal_types import REQUESTS_KEPT, Appended, Base, CheckpointList, JournalView
 from .layout import TURN_LOCK, Layout, scope_kind
 from .ports import Disk
 from .rows import Durability, NewRow, Row
@@ -105,6 +106,11 @@ class SqliteJournal:
         with self._upkeep.single() as sqlite:
             return journal_queries.log(sqlite, limit)
 
+    def outcome_of(self, request_id: str) -> Json | None:
+        """See ``Journal.outcome_of``."""
+        with self._commits.single() as sqlite:
+            return journal_queries.outcome_of(sqlite, request_id)
+
     # -- durability ---------------------------------------------------------------------------------------------
 
     def sync(self) -> int:
@@ -154,7 +160,7 @@ class SqliteJournal:
             _put_base(sqlite, scope, attrs.evolve(base, through=head + 1))
         return True
 
-    def prune(self, keep_newest: int) -> int:
+    def prune(self, keep_newest: int, keep_requests: int = REQUESTS_KEPT) -> int:
         """See ``Journal.prune``. (R3: called after ``finish``, in a transaction of its own.)"""
         with self._upkeep.reading() as sqlite:
             (done,) = sqlite.execute("select value from facts where name = 'checkpointed_through'").fetchone()
@@ -171,6 +177,7 @@ class SqliteJournal:
                 gone.append(seq)
         if gone:
             with self._upkeep.transaction() as sqlite:
+                _keep_receipts(sqlite, gone, keep_requests)  # R4
                 _delete(sqlite, gone)
                 sqlite.execute("update facts set value = max(value, ?) where name = 'pruned_through'", (gone[0],))
         return len(gone)
@@ -202,6 +209,18 @@ class SqliteJournal:
         """See ``Journal.close``."""
         self._commits.close()
         self._upkeep.close()
+
+
+def _keep_receipts(sqlite: sqlite3.Connection, gone: Sequence[int], keep: int) -> None:
+    """Move the receipts of rows that will be deleted to where they outlive them, in the caller's transaction."""
+    leaving = set(gone)
+    select = "select seq, request_id, body from rows where request_id is not null and seq <= ? order by seq"
+    for seq, request_id, body in sqlite.execute(select, (max(leaving),)).fetchall():
+        if seq in leaving:
+            receipt = compact(receipt_from_body(body))
+            sqlite.execute("insert or replace into requests values (?, ?, ?)", (seq, request_id, receipt))
+    oldest = "select seq from requests order by seq desc limit 1 offset ?"
+    sqlite.execute(f"delete from requests where seq <= ({oldest})", (keep,))
 
 
 def _delete(sqlite: sqlite3.Connection, gone: Sequence[int]) -> None:

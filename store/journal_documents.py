@@ -1,4 +1,4 @@
-"""The JSON texts in the journal's own columns: bases and checkpoint lists (J5)."""
+"""The JSON texts in the journal's own columns: bases and checkpoint lists (J5), receipts (I2)."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import Any
 
 import attrs
 
+from .algebra import Json
 from .codec import compact, decode
 from .journal_types import Base, CheckpointList, FileMove
 from .rows import lineage_from, lineage_json
@@ -57,3 +58,21 @@ def list_from(text: str) -> CheckpointList:
         after={scope: base_from(tuple(columns)) for scope, columns in document["after"].items()},
         moves=tuple(FileMove(**move) for move in document["moves"]),
     )
+
+
+def receipt_from_body(body: str) -> Json:
+    """The receipt in the body of a row that has a request id.
+
+    Empty if it can not be read: the call was accepted all the same, and must not be staged again.
+    """
+    receipt = receipt_from_text(body).get("receipt")
+    return receipt if isinstance(receipt, dict) else {}
+
+
+def receipt_from_text(text: str) -> Json:
+    """The receipt as the table ``requests`` keeps it; empty if it can not be read."""
+    try:
+        document = decode(text)
+    except ValueError:
+        return {}
+    return document if isinstance(document, dict) else {}

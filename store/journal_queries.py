@@ -6,8 +6,9 @@ import sqlite3
 from collections.abc import Collection
 from typing import Any
 
+from .algebra import Json
 from .codec import compact
-from .journal_documents import base_from, list_from
+from .journal_documents import base_from, list_from, receipt_from_body, receipt_from_text
 from .journal_types import Base, CheckpointList, JournalView, Participant, PiLockRecord
 from .ports import ProcessIdentity
 from .rows import Row, row_from
@@ -33,6 +34,16 @@ def rows_of(sqlite: sqlite3.Connection, scope: str, after: int) -> list[Row]:
     """See ``Journal.rows_of``."""
     found = rows(sqlite, "where seq > ? and instr(scopes, ?) order by seq", after, compact(scope))
     return [row for row in found if scope in row.touches()]
+
+
+def outcome_of(sqlite: sqlite3.Connection, request_id: str) -> Json | None:
+    """See ``Journal.outcome_of``. In this order a row that is pruned in between is still found."""
+    newest = "select body from rows where request_id = ? order by seq desc limit 1"
+    found = sqlite.execute(newest, (request_id,)).fetchone()
+    if found:
+        return receipt_from_body(found[0])
+    found = sqlite.execute("select receipt from requests where request_id = ?", (request_id,)).fetchone()
+    return receipt_from_text(found[0]) if found else None
 
 
 def bases(sqlite: sqlite3.Connection, scopes: Collection[str]) -> dict[str, Base]:

@@ -9,13 +9,17 @@
     facts           single values by name: pruned_through, checkpointed_through, synced_through, share_with_pi,
                     device, inode (of journal.db itself: differing ones mean a copied store, J9)
     bases           per scope folder: what its canonical files are and contain (J5, J12); never pruned
+    requests        request id and receipt of accepted calls whose row was pruned; ``seq`` is that of the row (I2)
     prepared        at most one row: the checkpoint list that must be finished (J5)
     participants    who has the store open (J8)
     pi_locks        our own locks towards Pi: device, inode, process (J8)
 
-Versions. Version 1 is the first. A newer one is refused (E_UNSUPPORTED): it may hold what this program would lose. An
-older one is brought forward step by step in one transaction by ``MIGRATIONS``; each step has a golden database in the
-tests.
+Versions. A newer one is refused (E_UNSUPPORTED): it may hold what this program would lose. An older one is brought
+forward step by step in one transaction by ``MIGRATIONS``; each step has a golden database in the tests. Readers, which
+change nothing, ask every version only for what version 1 has.
+
+    1   the first
+    2   ``requests``, and an index of the rows that have a request id
 """
 
 from __future__ import annotations
@@ -25,9 +29,15 @@ import sqlite3
 from .algebra import StoreError
 
 APPLICATION_ID = 0x53465731
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
-SCHEMA = """
+# The index leaves out rows without an id, so that they cost what they did without it.
+_REQUESTS = """
+create table requests (seq integer primary key, request_id text not null unique, receipt text not null) strict;
+create index rows_by_request on rows (request_id) where request_id is not null;
+"""
+
+SCHEMA = f"""
 create table rows (
     seq integer primary key autoincrement, writer text not null, kind text not null, time_ms integer not null,
     level text not null, cwd text, session_id text, session_key text, transition_id text, request_id text,
@@ -48,10 +58,10 @@ create table pi_locks (
 ) strict;
 insert into facts values ('pruned_through', 0), ('checkpointed_through', 0), ('synced_through', 0),
     ('share_with_pi', null), ('device', null), ('inode', null);
-"""
+{_REQUESTS}"""
 
-# From version n to n + 1: MIGRATIONS[n]. Empty while there is one version.
-MIGRATIONS: dict[int, str] = {}
+# From version n to n + 1: MIGRATIONS[n].
+MIGRATIONS: dict[int, str] = {1: _REQUESTS}
 
 
 def ensure_schema(connection: sqlite3.Connection, path: str) -> None:

@@ -7,9 +7,12 @@ from typing import Final, Literal, Protocol
 
 import attrs
 
-from .algebra import Lineage
+from .algebra import Json, Lineage
 from .ports import ProcessIdentity
 from .rows import Durability, NewRow, Row
+
+# Accepted requests whose outcome is remembered at least, the newest (Ours-12).
+REQUESTS_KEPT: Final = 10_000
 
 # As ``after`` of a view: the journal's facts without any of its rows.
 NO_ROWS: Final = 2**63 - 1
@@ -149,6 +152,9 @@ class Journal(Protocol):
     def rows_since(self, seq: int, limit: int) -> list[Row]:
         """At most ``limit`` rows after ``seq``, oldest first. Quick: an event loop may call it."""
 
+    def outcome_of(self, request_id: str) -> Json | None:
+        """The receipt that an accepted call with this id got (receipts.py); None if none is remembered. Quick, too."""
+
     def sync(self) -> int:
         """Make everything appended so far survive power loss (J4). Returns the sequence it is certain up to."""
 
@@ -171,8 +177,11 @@ class Journal(Protocol):
     def note_bases(self, bases: Mapping[str, Base]) -> None:
         """Remember what scopes' files are, where nothing was known. What is known stays."""
 
-    def prune(self, keep_newest: int) -> int:
-        """Delete rows that are in the files and not among the newest of any of their scopes. Returns how many."""
+    def prune(self, keep_newest: int, keep_requests: int = REQUESTS_KEPT) -> int:
+        """Delete rows that are in the files and not among the newest of any of their scopes. Returns how many.
+
+        The same transaction keeps the receipts of the newest requests among all that were ever deleted (I2).
+        """
 
     def log(self, limit: int) -> list[Row]:
         """The newest rows that changed memory, oldest first."""

@@ -12,6 +12,7 @@ from typing import final
 import attrs
 
 from ...store import (
+    REQUESTS_KEPT,
     SCOPES,
     TURN_LOCK,
     Appended,
@@ -20,6 +21,7 @@ from ...store import (
     Disk,
     Durability,
     JournalView,
+    Json,
     Layout,
     NewRow,
     Participant,
@@ -70,6 +72,10 @@ class SimulatedJournals:
             database.users.append(process)
             journal.process = process
             return journal
+
+    def has_prepared(self) -> bool:
+        """Whether a checkpoint is half-way through its renames, or was when its process died."""
+        return any(database.state.prepared is not None for database in self._databases.values())
 
     def close(self, database: Database, process: str) -> None:
         """A process does not need its journal any more. (L3)"""
@@ -150,6 +156,9 @@ class SimulatedJournal:
     def rows_of(self, scope: str, after: int) -> list[Row]:
         return self._state.rows_of(scope, after)
 
+    def outcome_of(self, request_id: str) -> Json | None:
+        return self._state.outcome_of(request_id)
+
     # -- checkpoints --------------------------------------------------------------------------------------------
 
     def sync(self) -> int:
@@ -189,7 +198,7 @@ class SimulatedJournal:
             self._commit(attrs.evolve(state, rows=rows, bases=bases))
             return True
 
-    def prune(self, keep_newest: int) -> int:
+    def prune(self, keep_newest: int, keep_requests: int = REQUESTS_KEPT) -> int:
         with self._journals.mutex:
             state, counts, gone = self._state, dict[str, int](), set[int]()
             for row in state.rows_after(0)[-2::-1]:
@@ -200,9 +209,8 @@ class SimulatedJournal:
                 if is_written and all(counts[name] > keep_newest for name in names):
                     gone.add(row.seq)
             if gone:
-                kept = {seq: row for seq, row in state.rows.items() if seq not in gone}
                 through = max(state.fact("pruned_through"), *gone)
-                self._commit(attrs.evolve(state.with_facts(pruned_through=through), rows=kept))
+                self._commit(state.without(gone, keep_requests).with_facts(pruned_through=through))
             return len(gone)
 
     # -- members ------------------------------------------------------------------------------------------------

@@ -17,12 +17,12 @@ Invariants:
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from typing import final
 
 import attrs
 
-from ...store import Base, CheckpointList, Disk, Participant, PiLockRecord, Row, StoreError
+from ...store import Base, CheckpointList, Disk, Json, Participant, PiLockRecord, Row, StoreError
 
 _FACTS: Mapping[str, int | None] = {
     "pruned_through": 0,
@@ -41,6 +41,8 @@ class State:
     rows: Mapping[int, Row] = attrs.field(factory=dict)
     facts: Mapping[str, int | None] = attrs.field(factory=lambda: dict(_FACTS))
     bases: Mapping[str, Base] = attrs.field(factory=dict)
+    # Receipts of requests whose row was pruned, by the number of that row.
+    requests: Mapping[int, tuple[str, Json]] = attrs.field(factory=dict)
     prepared: CheckpointList | None = None
     participants: tuple[Participant, ...] = ()
     pi_locks: tuple[PiLockRecord, ...] = ()
@@ -58,8 +60,27 @@ class State:
     def rows_after(self, seq: int) -> list[Row]:
         return [self.rows[number] for number in sorted(self.rows) if number > seq]
 
+    def outcome_of(self, request_id: str) -> Json | None:
+        rows = [row for row in self.rows.values() if row.content.request_id == request_id]
+        if rows:
+            return _receipt(rows[-1])
+        return next((receipt for name, receipt in self.requests.values() if name == request_id), None)
+
+    def without(self, gone: Set[int], keep_requests: int) -> State:
+        """These rows pruned, the receipts of the newest requests among all that were ever pruned kept."""
+        leaving = [(seq, row) for seq, row in self.rows.items() if seq in gone and row.content.request_id is not None]
+        receipts = {**self.requests, **{seq: (row.content.request_id or "", _receipt(row)) for seq, row in leaving}}
+        newest = sorted(receipts)[max(len(receipts) - keep_requests, 0) :]
+        rows = {seq: row for seq, row in self.rows.items() if seq not in gone}
+        return attrs.evolve(self, rows=rows, requests={seq: receipts[seq] for seq in newest})
+
     def rows_of(self, scope: str, after: int) -> list[Row]:
         return [row for row in self.rows_after(after) if scope in row.touches()]
+
+
+def _receipt(row: Row) -> Json:
+    receipt: Json = row.content.more.get("receipt", {})
+    return receipt
 
 
 @final

@@ -74,12 +74,12 @@ class TestSqlite(JournalConformance):
         world.open().close()
         path = world.layout.private("journal.db")
         other = sqlite3.connect(path)
-        other.execute("pragma user_version = 2")
+        other.execute("pragma user_version = 3")
         other.close()
         with pytest.raises(StoreError) as caught:
             world.open()
         assert caught.value.code == "E_UNSUPPORTED"
-        assert "version 2" in str(caught.value)
+        assert "version 3" in str(caught.value)
 
     def test_a_damaged_database_is_corrupt_and_names_the_remedy(self, world: SqliteWorld) -> None:
         path = Path(world.layout.private("journal.db"))
