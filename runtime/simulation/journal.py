@@ -29,7 +29,7 @@ from ...store import (
     Row,
     StoreError,
 )
-from .journal_log import Database, State
+from .journal_log import Database, State, newest_line
 
 
 @final
@@ -72,6 +72,11 @@ class SimulatedJournals:
             database.users.append(process)
             journal.process = process
             return journal
+
+    def head_on(self, path: str) -> int:
+        """The newest row that the log of a closed journal holds."""
+        log = self._disk.read(path + "-wal")
+        return self._states[newest_line(log or b"", self._states)].head
 
     def has_prepared(self) -> bool:
         """Whether a checkpoint is half-way through its renames, or was when its process died."""

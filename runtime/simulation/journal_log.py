@@ -89,7 +89,7 @@ class Database:
 
     def __init__(self, disk: Disk, path: str, states: dict[str, State]) -> None:
         self._disk, self._path, self._states = disk, path, states
-        self.state = states[_newest(disk.read(path) or b"", states)]
+        self.state = states[newest_line(disk.read(path) or b"", states)]
         # A log that is read goes on with a line that follows nothing (L1): what a failed sync made doubtful, though it
         # can still be read, must not carry what comes later. The real one starts its log anew for the same reason.
         self._chain = [""]
@@ -124,7 +124,7 @@ def _sum(line: str) -> str:
     return hashlib.sha256(line.encode()).hexdigest()[:16]
 
 
-def _newest(log: bytes, states: Mapping[str, State]) -> str:
+def newest_line(log: bytes, states: Mapping[str, State]) -> str:
     """The name of the last line that counts; the empty one if none does. (L1)"""
     chain = [""]
     for raw in log.split(b"\n"):

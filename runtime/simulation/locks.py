@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import enum
 import threading
+from collections.abc import Callable
 from typing import final
 
 import attrs
@@ -87,7 +88,8 @@ class SimulatedLock:
             if self._queue.holder is not None:
                 return False
             self._queue.holder = self
-            return True
+        self._locks.on_obtained(self.process)
+        return True
 
     def acquire_blocking(self, attempt: LockAttempt) -> bool:
         assert isinstance(attempt, SimulatedAttempt), "attempts come from the same locks"
@@ -118,6 +120,7 @@ class SimulatedLock:
                 self._queue.holder = None
                 self._queue.serve()
                 self._locks.changed.notify_all()
+                self._locks.on_released()
 
     def identity(self) -> Identity | None:
         return self._identity
@@ -159,10 +162,17 @@ class ProcessLocks:
 
 @final
 class SimulatedLocks:
-    """All locks of one simulated machine. After a power cut make a new one for the disk that was found."""
+    """All locks of one simulated machine. After a power cut make a new one for the disk that was found.
+
+    Attributes:
+      on_obtained: called with the name of the process that got a free lock without waiting.
+      on_released: called when a lock was given back, by whatever means.
+    """
 
     def __init__(self, disk: SimulatedDisk) -> None:
         self.changed = threading.Condition(threading.RLock())
+        self.on_obtained: Callable[[str], None] = lambda process: None
+        self.on_released: Callable[[], None] = lambda: None
         self._disk = disk
         self._queues: dict[Identity, _Queue] = {}
         self._opened: list[SimulatedLock] = []

@@ -33,7 +33,7 @@ class SimulatedThreads:
 
     async def commit(self, call: Callable[[], T], settle: Callable[[T], None] | None = None) -> T:
         await trio.lowlevel.cancel_shielded_checkpoint()
-        value = self._call(call)
+        value = self.call(call)
         if settle is not None:
             settle(value)
         await trio.lowlevel.cancel_shielded_checkpoint()
@@ -41,13 +41,13 @@ class SimulatedThreads:
 
     async def work(self, call: Callable[[], T]) -> T:
         await trio.lowlevel.checkpoint()
-        value = self._call(call)
+        value = self.call(call)
         await trio.lowlevel.cancel_shielded_checkpoint()
         return value
 
     async def work_abandonable(self, call: Callable[[], T]) -> T:
         await trio.lowlevel.checkpoint()
-        value = self._call(call)
+        value = self.call(call)
         await trio.lowlevel.checkpoint()
         return value
 
@@ -57,11 +57,12 @@ class SimulatedThreads:
     async def wait_lock(self, lock: KernelLock) -> None:
         await trio.lowlevel.checkpoint()
         while True:
-            if self._call(lock.try_acquire):
+            if self.call(lock.try_acquire):
                 return
             await trio.sleep(_POLL_S)
 
-    def _call(self, call: Callable[[], T]) -> T:
+    def call(self, call: Callable[[], T]) -> T:
+        """Run it on the spot, unless the process is dead."""
         if self.is_killed:
             raise ProcessKilled
         return call()

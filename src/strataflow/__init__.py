@@ -36,6 +36,7 @@ __all__ = [
     "apply_patch",
     "open_runtime",
     "overlay",
+    "simulate",
 ]
 
 if typing.TYPE_CHECKING:
@@ -67,14 +68,15 @@ if typing.TYPE_CHECKING:
         open_runtime,
         overlay,
     )
+    from .simulation import simulate
 
 
 def __getattr__(name: str) -> object:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from . import runtime
+    from . import runtime, simulation
 
-    value = globals()[name] = getattr(runtime, name)
+    value = globals()[name] = getattr(simulation if name == "simulate" else runtime, name)
     return value
 
 

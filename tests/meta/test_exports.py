@@ -32,6 +32,7 @@ PUBLIC_NAMES = {
     "apply_patch",
     "open_runtime",
     "overlay",
+    "simulate",
 }
 
 

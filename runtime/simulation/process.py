@@ -1,0 +1,79 @@
+"""A process of a simulated world, as a workload sees it.
+
+begun --> open --workload returns--> closed          the next look at the store is somebody else's
+            |------ killed, power cut --> gone       the world begins its next life
+            +------ the store fails ----> failed     as a program would: end, and be started again
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import TYPE_CHECKING, final
+
+import attrs
+import trio
+
+from ...store import Mode
+from .recorder import RecordedSession, Recorder
+
+if TYPE_CHECKING:
+    from ..assembly import Runtime
+
+
+@final
+@attrs.define(eq=False, repr=False)
+class Process:
+    """One life of a process: it has the store open, and ends when its workload returns, or sooner.
+
+    Attributes:
+      number: which process, from 0; the same in all its lives.
+      life: which life, from 1.
+      writers: the numbers of the writers that are this process's business.
+      random: a generator that follows from the seed of the world, the number and the life.
+      share: what lives of this process leave for later ones, as a program outside of the store would: its own notes.
+    """
+
+    number: int
+    life: int
+    writers: tuple[int, ...]
+    random: random.Random
+    share: dict[str, object]
+    _recorder: Recorder
+    scope: trio.CancelScope = attrs.field(factory=trio.CancelScope, init=False)
+    is_gone: bool = attrs.field(default=False, init=False)
+    _runtime: Runtime | None = attrs.field(default=None, init=False)
+
+    def __repr__(self) -> str:
+        return f"<Process {self.name}{' gone' if self.is_gone else ''}>"
+
+    @property
+    def name(self) -> str:
+        """A name that no other life has, such as ``"p1.2"``."""
+        return f"p{self.number}.{self.life}"
+
+    @property
+    def runtime(self) -> Runtime:
+        """The open store."""
+        assert self._runtime is not None, "the process has not opened its store yet"
+        return self._runtime
+
+    async def open_session(self, cwd: str, session_id: str = "main", mode: Mode | None = "active") -> RecordedSession:
+        """As ``Runtime.open_session``; all calls of the session become part of the history.
+
+        Cancellation and errors as there.
+        """
+        with self._recorder.call(self, cwd, session_id, "open"):
+            session = await self.runtime.open_session(cwd, session_id, mode)
+        return RecordedSession(session, self, self._recorder)
+
+    def attach(self, runtime: Runtime) -> None:
+        """The store is open."""
+        self._runtime = runtime
+
+    def end(self, release: Callable[[str], None]) -> None:
+        """It is gone: nothing of it happens any more. ``release`` frees what the machine holds for it."""
+        if not self.is_gone:
+            self.is_gone = True
+            release(self.name)
+            self.scope.cancel()

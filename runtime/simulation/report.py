@@ -1,0 +1,134 @@
+"""What a simulated run has to tell."""
+
+from __future__ import annotations
+
+from typing import final
+
+import attrs
+
+from ...store import Json
+from .fault_plan import Fault, FaultPlan
+from .history import History, Violation
+
+_SHOWN_MAX = 300
+
+
+@final
+@attrs.frozen(eq=False, repr=False)
+class Report:
+    """The report of one run.
+
+    Attributes:
+      seed, processes, writers, steps_wanted, plan: what was asked for.
+      trace_hash: SHA-256 over the trace, in hexadecimal digits. Equal seeds and equal code give equal traces.
+      steps: calls that clients made.
+      virtual_s: how long the run took by its own clock; ``real_s`` by the real one.
+      faults: how many struck, by kind; ``struck`` are all of them as exact places.
+      recoveries: how often a process began another life.
+      crash_states: how many different disks processes were killed over or machines found after a power cut.
+      violations: promises that were not kept; empty when all is well.
+      history: what the clients saw.
+      trace: every operation, fault, call and answer, one line each.
+    """
+
+    seed: int
+    processes: int
+    writers: int
+    steps_wanted: int
+    plan: FaultPlan
+    trace_hash: str
+    steps: int
+    virtual_s: float
+    real_s: float
+    faults: dict[str, int]
+    struck: tuple[Fault, ...]
+    recoveries: int
+    crash_states: int
+    violations: tuple[Violation, ...]
+    history: History
+    trace: str
+
+    def __repr__(self) -> str:
+        return f"<Report of seed {self.seed}: {'well' if self.is_ok else self.violations[0].rule}>"
+
+    @property
+    def is_ok(self) -> bool:
+        """Whether every promise was kept."""
+        return not self.violations
+
+    @property
+    def steps_per_s(self) -> float:
+        """Simulated calls for each second of real time."""
+        return self.steps / self.real_s if self.real_s else 0.0
+
+    @property
+    def command(self) -> str:
+        """The command that repeats this run of the scripted workload."""
+        return command_of(self.seed, self.processes, self.writers, self.steps_wanted, self.plan)
+
+    def require_ok(self) -> Report:
+        """Itself, if every promise was kept.
+
+        Raises:
+          AssertionError: with all violations, readable, and how to repeat the run.
+        """
+        if self.violations:
+            raise AssertionError(self.to_text())
+        return self
+
+    def to_json(self) -> Json:
+        """For programs; without history and trace."""
+        return {
+            "seed": self.seed,
+            "processes": self.processes,
+            "writers": self.writers,
+            "faults_plan": str(self.plan),
+            "trace_hash": self.trace_hash,
+            "steps": self.steps,
+            "steps_per_s": round(self.steps_per_s, 1),
+            "virtual_s": round(self.virtual_s, 6),
+            "real_s": round(self.real_s, 6),
+            "faults": self.faults,
+            "struck": [str(fault) for fault in self.struck],
+            "recoveries": self.recoveries,
+            "crash_states": self.crash_states,
+            "violations": [attrs.asdict(violation) for violation in self.violations],
+        }
+
+    def to_text(self) -> str:
+        """For people: some lines."""
+        faults = ", ".join(f"{kind} {count}" for kind, count in sorted(self.faults.items())) or "none"
+        lines = [
+            f"seed {self.seed}: {self.steps} calls of {self.writers} writers in {self.processes} processes, "
+            f"{self.virtual_s:.3f} s of virtual time, {self.steps_per_s:.0f} calls a second",
+            f"faults: {faults}; lives begun again: {self.recoveries}; states after a crash: {self.crash_states}",
+            f"trace {self.trace_hash}",
+        ]
+        for violation in self.violations:
+            lines.append(f"VIOLATION {violation.rule}: {violation.message}")
+            lines += [f"  {self._call_text(number)}" for number in violation.calls]
+        if self.violations:
+            lines.append(f"repeat: {self.command}")
+        return "\n".join(lines)
+
+    def _call_text(self, number: int) -> str:
+        call = next((call for call in self.history.calls if call.number == number), None)
+        if call is None:
+            return f"call {number}"
+        asked = call.patches or call.steps or ""
+        ended = "no answer" if call.ended_s is None else f"{call.ended_s:.6f} {call.ending}"
+        told = {
+            name: value for name in ("code", "changed", "seq", "revision") if (value := getattr(call, name)) is not None
+        }
+        text = (
+            f"#{number} {call.begun_s:.6f} {call.process} {call.session}: {call.kind} {asked} -> {ended} {told or ''}"
+        )
+        return text if len(text) <= _SHOWN_MAX else text[:_SHOWN_MAX] + "…"
+
+
+def command_of(seed: int, processes: int, writers: int, steps: int, plan: FaultPlan) -> str:
+    """The command line that runs this world."""
+    return (
+        f"strataflow simulate --seed {seed} --writers {writers} --processes {processes} --steps {steps} "
+        f"--faults '{plan}'"
+    )

@@ -1,0 +1,127 @@
+"""``simulate``: one run of one world, from its seed to its report."""
+
+from __future__ import annotations
+
+import logging
+import random
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import trio
+import trio._core._run as trio_run
+
+from ...store import Durability
+from .checking import judge
+from .ending import Check, look_at_everything
+from .fault_plan import FaultPlan
+from .history import Violation
+from .report import Report
+from .script import scripted
+from .seams import hash_of
+from .world import Workload, World
+
+# In virtual seconds. The longest wait of the store itself is a minute; a world that takes hours has stopped.
+DEADLINE_S = 36_000.0
+
+
+def simulate(
+    workload: Workload | None = None,
+    *,
+    seed: int = 0,
+    faults: FaultPlan | None = None,
+    processes: int = 3,
+    writers: int = 8,
+    steps: int = 200,
+    check: Check | None = None,
+    durability: Durability = "power",
+) -> Report:
+    """Run one simulated world and judge it.
+
+    Args:
+      workload: ``async def workload(process)``, run by every process, and again after it was killed, until it returns;
+        default: a script of ``writers`` clients that make ``steps`` calls in all.
+      seed: everything follows from it: equal seeds give equal runs.
+      faults: which faults are injected; default ``FaultPlan.default()``.
+      processes: how many share the store.
+      writers, steps: for the script; a workload of your own finds its writers' numbers in ``process.writers``.
+      check: ``async def check(process)``, called in the end, when no fault strikes any more; an AssertionError is a
+        violation.
+      durability: of the store; at ``"process"`` a power cut may take the newest changes away.
+
+    Nothing of it touches a disk, a clock or another process. It runs an event loop of its own, so it can not be called
+    from inside one.
+    """
+    plan = FaultPlan.default() if faults is None else faults
+    started_s = time.perf_counter()
+    worlds: list[World] = []
+    virtual: list[float] = []
+
+    async def run() -> None:
+        world = World(seed, plan, processes, writers, durability)
+        worlds.append(world)
+        with trio.move_on_after(DEADLINE_S) as limit:
+            await world.live(workload or scripted(seed, writers, steps))
+            await look_at_everything(world, check)
+        if limit.cancelled_caught:
+            world.found("stuck", _stuck(world))
+        virtual.append(trio.current_time())
+
+    with deterministic(seed), _quiet():
+        from trio.testing import MockClock  # here: it loads half of a test library
+
+        trio.run(run, clock=MockClock(autojump_threshold=0))
+    world = worlds[0]
+    violations: list[Violation] = [*world.troubles.violations]
+    if not violations:
+        violations += judge(world.history)
+    return Report(
+        seed=seed,
+        processes=processes,
+        writers=writers,
+        steps_wanted=steps,
+        plan=plan,
+        trace_hash=world.trace.digest(),
+        steps=len(world.history.calls),
+        virtual_s=virtual[0],
+        real_s=time.perf_counter() - started_s,
+        faults=dict(sorted(world.injector.counts.items())),
+        struck=tuple(world.injector.struck),
+        recoveries=world.recoveries,
+        crash_states=len(world.crash_states),
+        violations=tuple(violations),
+        history=world.history,
+        trace=world.trace.text(),
+    )
+
+
+@contextmanager
+def deterministic(seed: int) -> Iterator[None]:
+    """Let trio's scheduler draw from the seed for the body. It has no public switch for this."""
+    before = trio_run._ALLOW_DETERMINISTIC_SCHEDULING, trio_run._r
+    trio_run._ALLOW_DETERMINISTIC_SCHEDULING = True  # type: ignore[misc]
+    trio_run._r = random.Random(hash_of(seed, 1))
+    try:
+        yield
+    finally:
+        trio_run._ALLOW_DETERMINISTIC_SCHEDULING, trio_run._r = before  # type: ignore[misc]
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Actors that fail and begin again are what is simulated: their supervisor need not tell the log."""
+    log = logging.getLogger("strataflow.actors.supervisor")
+    before, log.disabled = log.disabled, True
+    try:
+        yield
+    finally:
+        log.disabled = before
+
+
+def _stuck(world: World) -> str:
+    waiting = [f"#{call.number} {call.kind} of {call.process}" for call in world.history.calls if call.ended_s is None]
+    alive = ", ".join(world.living) or "none"
+    return (
+        f"nothing had ended after {DEADLINE_S:g} s of virtual time; processes alive: {alive}; "
+        f"calls without an answer: {', '.join(waiting[-5:]) or 'none'}"
+    )
