@@ -92,7 +92,11 @@ from .rows import Durability, NewRow, Row, RowKind, ScopePart
 from .settings import Settings, read_settings, settings_from
 from .shared_pi import SharedPiLock, prepare_shared, renew_shared
 from .status import Status, plane_sizes, status_of
+from .transactions import TRANSACTION_STEPS_MAX, Attempt, ReadProjection, stage_transaction
+from .transactions_conflict import explained
+from .transactions_moment import Moment, moment_of
 from .unlock import UnlockReport, unlock
+from .watched_paths import Change, WatchedPaths
 
 __all__ = [
     "CHECKPOINT_LOCK",
@@ -104,11 +108,14 @@ __all__ = [
     "PLANES",
     "REQUESTS_KEPT",
     "SCOPES",
+    "TRANSACTION_STEPS_MAX",
     "TURN_LOCK",
     "Appended",
+    "Attempt",
     "Base",
     "Boundary",
     "CallError",
+    "Change",
     "ChangedBy",
     "CheckpointList",
     "CheckpointReport",
@@ -142,12 +149,14 @@ __all__ = [
     "MemoryStore",
     "MissingDeletion",
     "Mode",
+    "Moment",
     "NewRow",
     "Participant",
     "PiLockRecord",
     "ProcessIdentity",
     "ProcessTable",
     "ReadError",
+    "ReadProjection",
     "ReadResult",
     "RealDisk",
     "RealProcessTable",
@@ -179,6 +188,7 @@ __all__ = [
     "View",
     "WaitForPi",
     "Wanted",
+    "WatchedPaths",
     "apply_patch",
     "changed_scopes",
     "check_index",
@@ -190,6 +200,7 @@ __all__ = [
     "detach",
     "diagnose",
     "disk_refusal",
+    "explained",
     "find_session",
     "finish_prepared",
     "is_refusal",
@@ -201,6 +212,7 @@ __all__ = [
     "load_for_writing",
     "lock_holder_pid",
     "make_folders",
+    "moment_of",
     "normalise_cwd",
     "note_ground",
     "old_formats",
@@ -221,6 +233,7 @@ __all__ = [
     "session_key",
     "settings_from",
     "shown",
+    "stage_transaction",
     "status_of",
     "unlock",
     "wanted_scopes",

@@ -34,7 +34,7 @@ from .draft_rows import Trio, images_after, scope_parts
 from .image import ScopeImage, fresh_lineage, revision_text, session_lineage
 from .layout import SessionAddress
 from .memory_store import ABSENT, MemoryStore
-from .receipts import Receipt, receipt_row
+from .receipts import Before, Receipt, receipt_row
 from .requests import Requests
 from .rows import Durability, NewRow, RowKind
 
@@ -187,6 +187,7 @@ class Draft:
     ) -> Receipt:
         """Take a staged call over into the draft. ``trio`` is what it was staged on, ``ended`` the run it ends."""
         count = len(self.rows)
+        before = Before(values_of(trio), staged.records) if staged.changed else None
         trio, transition = self._moved_on(address, trio, staged, ended)
         if request_id is not None and len(self.rows) == count:
             # It changed nothing, and yet it must not change anything when it is asked for again, later.
@@ -201,6 +202,7 @@ class Draft:
             text=text,
             transition_id=transition,
             seq=self._seq(),
+            before=before,
         )
         if request_id is not None:
             more = {"receipt": receipt_row(receipt)}
@@ -278,6 +280,11 @@ class Draft:
 
     def _seq(self) -> int:
         return self.store.head + len(self.rows)
+
+
+def values_of(trio: Trio) -> dict[ScopeName, Json]:
+    """The values of the three scopes."""
+    return {name: state.value for name, state in states_of(trio).items()}
 
 
 def states_of(trio: Trio) -> dict[ScopeName, ScopeState]:

@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from typing import Any
+
 import attrs
 
-from .algebra import Json, MissingDeletion, ScopeName
+from .algebra import SCOPES, Json, MissingDeletion, ScopeName, detach, pointer_token
+
+
+@attrs.frozen(eq=False)
+class Before:
+    """What a call found: the scopes' values, which nobody mutates, and its net records, which say what it changed."""
+
+    values: Mapping[ScopeName, Json]
+    records: Mapping[ScopeName, Json]
 
 
 @attrs.frozen
@@ -32,6 +43,24 @@ class Receipt:
     text: str = ""
     transition_id: str | None = None
     seq: int = 0
+    # Shared with memory: to work out what was replaced costs nothing until somebody asks.
+    _before: Before | None = attrs.field(default=None, eq=False, repr=False)
+
+    @property
+    def replaced(self) -> Json:
+        """The arrays and scalars that the call replaced or deleted: JSON Pointer, scope first -> what was there.
+
+        A dict of your own, worked out when it is asked for; a receipt that is kept keeps the old values alive. Empty if
+        this is the receipt of an earlier call that was remembered by its request id.
+        """
+        before = self._before
+        if before is None:
+            return {}
+        found: Json = {}
+        for name in SCOPES:
+            if name in before.records:
+                found.update(_replaced(before.values[name], before.records[name], f"/{name}"))
+        return found
 
     def to_json(self) -> Json:
         """The result of ``patch_state`` as the tool protocol gives it."""
@@ -44,6 +73,28 @@ class Receipt:
             "cascaded": list(self.cascaded),
             "text": self.text,
         }
+
+
+def _replaced(old: Json, record: Json, pointer: str) -> Iterator[tuple[str, Any]]:
+    """What a net record replaced or deleted in an object."""
+    for key, new in record.items():
+        if key in old:
+            place = pointer + pointer_token(key)
+            if type(old[key]) is not dict:
+                yield place, detach(old[key])
+            elif type(new) is dict:
+                yield from _replaced(old[key], new, place)
+            else:
+                yield from _leaves(old[key], place)
+
+
+def _leaves(value: Json, pointer: str) -> Iterator[tuple[str, Any]]:
+    for key, item in value.items():
+        place = pointer + pointer_token(key)
+        if type(item) is dict:
+            yield from _leaves(item, place)
+        else:
+            yield place, detach(item)
 
 
 def receipt_row(receipt: Receipt) -> Json:

@@ -6,9 +6,11 @@ call into new values and net records, ``history`` keeps them, ``overlay``, ``pat
 
 from .arguments import ReadRequest, check_patch_arguments, check_read_arguments
 from .cards import RUNTIME_MEMBERS, card_problem, readable_card, readable_cards
+from .conflicts import ChangedBy, Conflict
 from .errors import (
     CallError,
     ConfigError,
+    ConflictError,
     ReadError,
     RequestError,
     RuntimeFailed,
@@ -32,12 +34,13 @@ from .merge import merge, merge_pruned, prune, replay
 from .missing import MissingDeletion
 from .overlay import overlay, overlay_shared
 from .ownership import owned_targets
-from .paths import ReadPath, parse_path
+from .paths import KEY_GRAMMAR, ReadPath, parse_path
 from .planes import AUTHORABLE, PLANES, check_materialised, known_planes
-from .query import ReadResult, View, read, read_shared
+from .query import ReadResult, View, hint_for, look, read, read_shared
 from .receipt import acknowledgement
-from .record import net_record
-from .staging import StagedCall, apply_patch, stage_patch, stage_response
+from .record import joined_guide, net_record
+from .staging import StagedCall, apply_patch, record_of_several, stage_patch, stage_response
+from .touching import looks_at, may_change, touches
 from .values import CONTAINERS_MAX, INT_MAX, detach, detach_checked, kind, pointer_token, same
 
 __all__ = [
@@ -46,12 +49,16 @@ __all__ = [
     "HISTORY_LIMIT_DEFAULT",
     "HISTORY_LIMIT_MAX",
     "INT_MAX",
+    "KEY_GRAMMAR",
     "PLANES",
     "RUNTIME_MEMBERS",
     "SCOPES",
     "Boundary",
     "CallError",
+    "ChangedBy",
     "ConfigError",
+    "Conflict",
+    "ConflictError",
     "Json",
     "Lineage",
     "MissingDeletion",
@@ -77,8 +84,13 @@ __all__ = [
     "detach",
     "detach_checked",
     "empty_scope",
+    "hint_for",
+    "joined_guide",
     "kind",
     "known_planes",
+    "look",
+    "looks_at",
+    "may_change",
     "merge",
     "merge_pruned",
     "net_record",
@@ -92,9 +104,11 @@ __all__ = [
     "read_shared",
     "readable_card",
     "readable_cards",
+    "record_of_several",
     "replay",
     "same",
     "shown",
     "stage_patch",
     "stage_response",
+    "touches",
 ]

@@ -10,6 +10,8 @@ from __future__ import annotations
 import json
 from typing import Any, ClassVar
 
+from .conflicts import Conflict, conflict_from
+
 SHOWN_CHARS_MAX = 96
 
 
@@ -80,6 +82,20 @@ class StoreError(StrataflowError):
     codes = frozenset(
         "E_BUSY E_LOCK E_CORRUPT E_UNSUPPORTED E_CHANGED E_BRANCH E_DISK E_BROKEN E_CLOSED E_ABORTED".split()
     )
+
+
+class ConflictError(StrataflowError):
+    """What a transaction has read is no longer so; nothing was stored. Run it again on memory as it is now.
+
+    ``data["conflicts"]`` has each read that changed, with the value then and now and the transition that changed it.
+    """
+
+    codes = frozenset({"E_CONFLICT"})
+
+    @property
+    def conflicts(self) -> tuple[Conflict, ...]:
+        """The same as objects. They share their values with ``data``."""
+        return tuple(conflict_from(document) for document in self.data["conflicts"])
 
 
 class RequestError(StrataflowError):

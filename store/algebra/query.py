@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import attrs
 
-from .arguments import ReadRequest, check_read_arguments
+from .arguments import Projection, ReadRequest, check_read_arguments
 from .errors import ReadError, StrataflowError
 from .hints import dangling_hint
 from .history import HISTORY_LIMIT_DEFAULT, SCOPES, Boundary, ScopeName, ScopeState
@@ -108,23 +108,36 @@ def read_shared(view: View, arguments: Any) -> ReadResult:
 
 
 def _read_one(view: View, path: ReadPath, request: ReadRequest) -> ReadResult:
+    try:
+        return look(view, path, request.projection)
+    except ReadError as error:
+        hint = hint_for(view, path, request.projection, error)
+        if hint is None:
+            raise
+        return hint
+
+
+def look(view: View, path: ReadPath, projection: Projection) -> ReadResult:
+    """What one path shows, and nothing else: what does not exist is an error, whoever mentions it."""
     if path.record_index is not None:
-        if request.projection != "value":
+        if projection != "value":
             raise ReadError("E_READ_SHAPE", "a stored record has no projection; leave it out", path=path.text)
         record = Past(view, path).record(path.record_index)
         return ReadResult("patch", patch=record.patch, transition_id=record.boundary.id)
-    if request.projection == "patch":
+    if projection == "patch":
         return ReadResult("patch", patch=Past(view, path).patch())
-    if request.projection == "keys":
+    if projection == "keys":
         meta, keys = keys_of(_existing(view, path))
         return ReadResult("keys", meta=meta, keys=keys)
-    try:
-        return ReadResult("value", value=_value(view, path))
-    except ReadError as error:
-        hint = dangling_hint(view.scopes, path) if error.code in ("E_MISSING", "E_RANGE") else None
-        if hint is None:
-            raise
-        return ReadResult("value", value=None, hint=[hint])
+    return ReadResult("value", value=_value(view, path))
+
+
+def hint_for(view: View, path: ReadPath, projection: Projection, error: ReadError) -> ReadResult | None:
+    """The answer in place of ``error``, with which ``look`` ended, if the present memory mentions the path (T56)."""
+    if projection != "value" or error.code not in ("E_MISSING", "E_RANGE"):
+        return None
+    hint = dangling_hint(view.scopes, path)
+    return None if hint is None else ReadResult("value", value=None, hint=[hint])
 
 
 def _value(view: View, path: ReadPath) -> Any:

@@ -151,6 +151,18 @@ def stage_response(session: ScopeState, text: str) -> StagedCall:
     return draft.finished()
 
 
+def record_of_several(name: ScopeName, before: Json, after: Json, guide: Any) -> Json:
+    """The net record of several calls on one scope. ``guide`` names what they changed: their own records, joined.
+
+    Raises:
+      CallError: E_INDEX, one record can not say what they did one after the other (Ours-7).
+    """
+    try:
+        return net_record(before, after, guide)
+    except CallError as error:
+        raise _in_scope(error, name) from None
+
+
 def _in_scope(error: CallError, name: ScopeName) -> CallError:
     """The error of one scope's merge, with its place in the call."""
     pointer = f"/{name}{error.data['pointer']}"
