@@ -256,6 +256,12 @@ class SimulatedProcessTable:
     def kill(self, name: str) -> None:
         del self.running[name]
 
+    def after_kill(self) -> SimulatedProcessTable:
+        """A twin in which nothing runs any more. Later processes are not taken for those that ended."""
+        twin = SimulatedProcessTable(self._boots)
+        twin._started = self._started
+        return twin
+
     def reboot(self) -> None:
         """End all processes; later ones have another boot id, and start times count anew."""
         self.running.clear()

@@ -72,6 +72,15 @@ class SimulatedMachine:
         found.journals = self.journals.on(found.disk)
         return found
 
+    def after_kill(self, seed: int = 0) -> SimulatedMachine:
+        """A twin of this machine, still on, on which every process has been killed at this moment."""
+        found = SimulatedMachine(hash_of(self.seed, seed), self.root, self._boots)
+        found.disk = self.disk.twin(seed)
+        found.table = self.table.after_kill()
+        found.locks = SimulatedLocks(found.disk)
+        found.journals = self.journals.on(found.disk)
+        return found
+
 
 def hash_of(*numbers: int) -> int:
     """A seed for a part of a world, from the seed of the whole."""
