@@ -25,7 +25,7 @@ from .algebra import HISTORY_LIMIT_MAX, StoreError, StrataflowError
 from .documents import foreign_members
 from .foreign import Stamp, supersede
 from .image import ScopeImage, image_of, session_lineage
-from .journal_types import CheckpointList, Journal, JournalView
+from .journal_types import REQUESTS_KEPT, CheckpointList, Journal, JournalView
 from .layout import META, Layout, SessionAddress, scope_kind
 from .loading import Loaded, LoadedScope, Wanted, load
 from .ports import Disk
@@ -98,9 +98,11 @@ def checkpoint(
         view = journal.view(None)
         dirty = _dirty_scopes(view.rows)
         if not dirty:
-            if view.rows:  # rows that concern no file, such as that of a superseded scope
+            pruned = 0
+            if view.rows:  # rows that concern no file: of a superseded scope, of requests that changed nothing
                 journal.finish(CheckpointList(view.head, {}, {}, ()))
-            return CheckpointReport(through=view.head, superseded=tuple(superseded))
+                pruned = journal.prune(HISTORY_LIMIT_MAX, REQUESTS_KEPT)  # C3
+            return CheckpointReport(through=view.head, superseded=tuple(superseded), pruned_rows=pruned)
         loaded = load(disk, layout, journal, _with_neighbours(dirty), after=None, known=root.images.keys())
         if not root.reaches(loaded):
             root = NOTHING
@@ -155,7 +157,7 @@ def _write(
         scopes=tuple(name for name in prepared.after if name not in done.left_out),
         files=len(prepared.moves),
         size_bytes=staging.size_bytes,
-        pruned_rows=journal.prune(HISTORY_LIMIT_MAX),  # C3
+        pruned_rows=journal.prune(HISTORY_LIMIT_MAX, REQUESTS_KEPT),  # C3
         blocked={**blocked, **done.refused},
     )
 
@@ -165,7 +167,7 @@ def _dirty_scopes(rows: Sequence[Row]) -> dict[str, Wanted]:
     dirty: dict[str, Wanted] = {}
     for row in rows:
         address = row.content.address
-        for scope in row.touches():
+        for scope in sorted(row.touches()):  # the order of effects must not follow that of a set
             kind = scope_kind(scope)
             assert address is not None
             dirty[scope] = Wanted(

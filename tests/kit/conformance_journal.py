@@ -49,6 +49,11 @@ def row(number: int = 1, *scopes: str, address: SessionAddress | None = MAIN, **
     return NewRow(writer="w", time_ms=number, level="power", address=address, position=number, **filled)
 
 
+def asked(number: int, request_id: str, *scopes: str, **more: Any) -> NewRow:
+    """A row of a call with a request id, and the receipt it got."""
+    return row(number, *scopes, request_id=request_id, more={"receipt": {"changed": True, "seq": number}}, **more)
+
+
 def fill(journal: Journal, *rows: NewRow) -> None:
     """Append rows one by one."""
     for added in rows:
@@ -207,6 +212,78 @@ class JournalConformance:
         assert journal.prune(2) == 2
         assert [found.seq for found in journal.rows_since(0, 9)] == [1, 4, 5, 6]
         assert journal.view(0).pruned_through == 3
+        journal.close()
+
+    @holds("Ours-12")
+    @pytest.mark.parametrize("request_id", ["r", "a b'\"%_;--", "ü\U0001f600", "\0", "r\0s", "x" * 200, "NULL"])
+    def test_an_accepted_request_is_found_by_exactly_its_id(self, world: JournalWorld, request_id: str) -> None:
+        mine, theirs = world.open(), world.open("process")
+        assert mine.outcome_of(request_id) is None
+        mine.append([row(1), asked(2, request_id), row(3)], head=0)
+        for journal in (mine, theirs):
+            assert journal.outcome_of(request_id) == {"changed": True, "seq": 2}
+            for other in ("", "R", request_id + " ", request_id + "\0", request_id.upper() + "'"):
+                assert journal.outcome_of(other) is None
+        theirs.close()
+        mine.close()
+        again = world.open()
+        assert again.outcome_of(request_id) == {"changed": True, "seq": 2}
+        again.close()
+
+    @holds("Ours-12")
+    def test_pruning_keeps_the_receipts_of_the_newest_requests(self, world: JournalWorld) -> None:
+        journal = world.open()
+        fill(journal, *[asked(n, f"r{n}") if n % 2 else row(n) for n in range(1, 12)])
+        journal.prepare(finished(11))
+        journal.finish(finished(11))
+        assert journal.prune(0, 3) == 10  # r1 to r9 leave with their rows, r11 stays in the newest
+        again = world.open()
+        for opened in (journal, again):
+            found = {n: opened.outcome_of(f"r{n}") for n in range(1, 12)}
+            told = {n: receipt for n, receipt in found.items() if receipt is not None}
+            assert told == {n: {"changed": True, "seq": n} for n in (5, 7, 9, 11)}
+        again.close()
+        fill(journal, asked(12, "r12"), row(13))
+        journal.prepare(finished(13))
+        journal.finish(finished(13))
+        assert journal.prune(0, 3) == 2
+        assert [n for n in range(1, 14) if journal.outcome_of(f"r{n}")] == [9, 11, 12]
+        assert journal.prune(0, 0) == 0
+        assert journal.quick_check() == []
+        journal.close()
+
+    @holds("Ours-12")
+    def test_pruning_forgets_no_request_while_there_are_fewer_than_the_limit(self, world: JournalWorld) -> None:
+        journal = world.open()
+        ids = [f"request {n}" for n in range(300)]
+        for n, name in enumerate(ids, 1):
+            journal.append([asked(n, name, ("global", "cwd", "session")[n % 3])], head=n - 1)
+            if n % 50 == 0:
+                journal.prepare(finished(n))
+                journal.finish(finished(n))
+                journal.prune(n % 7)
+        assert journal.view(0).pruned_through > 250
+        assert [journal.outcome_of(name) for name in ids] == [{"changed": True, "seq": n} for n in range(1, 301)]
+        journal.close()
+
+    @holds("Ours-12")
+    def test_a_request_without_a_readable_receipt_counts_as_accepted_all_the_same(self, world: JournalWorld) -> None:
+        journal = world.open()
+        fill(journal, row(1, request_id="r"), row(2))
+        assert journal.outcome_of("r") == {}
+        journal.prepare(finished(2))
+        journal.finish(finished(2))
+        assert journal.prune(0) == 1
+        assert journal.outcome_of("r") == {}
+        journal.close()
+
+    @holds("Ours-12", "J6")
+    def test_superseding_a_scope_leaves_its_requests_accepted(self, world: JournalWorld) -> None:
+        journal = world.open()
+        fill(journal, asked(1, "r", "cwd"))
+        note = row(2, address=None, kind="superseded", parts={}, transition_id=None, more={"superseded": CWD})
+        assert journal.supersede(CWD, Base({"f": "2"}, 0, 0), note, head=1) is True
+        assert journal.outcome_of("r") == {"changed": True, "seq": 1}
         journal.close()
 
     @holds("J6")

@@ -51,9 +51,12 @@ from strataflow.store import (
     RealDisk,
     RealProcessTable,
     Receipt,
+    Refusals,
+    Requests,
     SessionAddress,
     SqliteJournal,
     Stamp,
+    StrataflowError,
     View,
     WaitForPi,
     check_patch_arguments,
@@ -66,6 +69,7 @@ from strataflow.store import (
     make_folders,
     note_ground,
     read,
+    recalled,
     wanted_scopes,
 )
 from strataflow.store.journal_reader import JournalReader
@@ -140,6 +144,7 @@ class OpenedStore:
     member: Member
     memory: MemoryStore
     default: SessionAddress = attrs.field(init=False)
+    refusals: Refusals = attrs.field(factory=Refusals, init=False)
     is_open: bool = attrs.field(default=True, init=False)
 
     @classmethod
@@ -200,7 +205,8 @@ class OpenedStore:
         """Stage on a draft, append its rows, publish; again if another process was faster."""
         while True:
             self.follow()
-            draft = Draft(self.memory, self.level, self.time_ms(), self.new_id)
+            requests = Requests(lambda request_id: recalled(self.journal, self.refusals, request_id))
+            draft = Draft(self.memory, self.level, self.time_ms(), self.new_id, requests)
             answer = stage(draft)
             if not draft.rows:
                 return answer
@@ -219,15 +225,22 @@ class OpenedStore:
         global_: Json | None = None,
         cwd: Json | None = None,
         session: Json | None = None,
+        request_id: str | None = None,
     ) -> Receipt:
         """One call of ``patch_state``."""
         given = {"global": global_, "cwd": cwd, "session": session}
         patches = check_patch_arguments({name: patch for name, patch in given.items() if patch is not None})
-        return self.commit(lambda draft: draft.stage_patch(address or self.default, patches))
+        return self.commit(lambda draft: draft.stage_patch(address or self.default, patches, request_id))
 
-    def respond(self, text: str, address: SessionAddress | None = None) -> Receipt:
+    def respond(self, text: str, address: SessionAddress | None = None, request_id: str | None = None) -> Receipt:
         """Accept an answer."""
-        return self.commit(lambda draft: draft.stage_response(address or self.default, text))
+        return self.commit(lambda draft: draft.stage_response(address or self.default, text, request_id))
+
+    def outcome(self, request_id: str) -> Receipt | None:
+        """The receipt of an accepted call; None: it was never accepted."""
+        found = recalled(self.journal, self.refusals, request_id)
+        assert not isinstance(found, StrataflowError), found
+        return found
 
     def set_mode(self, mode: Mode, address: SessionAddress | None = None) -> Mode:
         """Select a mode; active creates private memory where none is."""
