@@ -102,6 +102,7 @@ class MemoryStore:
         if not scope or mine is None or address is None or address.cwd == mine:
             return True
         self.errors[scope] = owned_by_another(scope, address.cwd, mine)
+        self.on_change((scope,), None)
         return False
 
     def check_owner(self, address: SessionAddress) -> None:
@@ -190,6 +191,7 @@ class MemoryStore:
                 image = image.apply(row)
         except StoreError as error:
             self.errors[scope] = error
+            self.on_change((scope,), None)
         else:
             self._compare_writers(scope, image)
             self.images[scope] = image
