@@ -6,6 +6,7 @@ from ..store import (
     PLANES,
     SCOPES,
     CallError,
+    Change,
     ChangedBy,
     CheckpointReport,
     ConfigError,
@@ -42,8 +43,10 @@ from .benchmark import MEASURES, run_benchmark
 from .inspection import Inspector, inspect_store
 from .opening import open_runtime
 from .places import agent_folder, store_folder
-from .requests import Outcome
+from .requests import Outcome, check_request_id
 from .session import Session
+from .session_log import LOG_LIMIT_DEFAULT
+from .watching import Watch
 
 __all__ = [
     "CLOSE_DEADLINE_S",
@@ -53,6 +56,7 @@ __all__ = [
     "PLANES",
     "SCOPES",
     "CallError",
+    "Change",
     "ChangedBy",
     "CheckpointReport",
     "CloseReport",
@@ -61,6 +65,7 @@ __all__ = [
     "ConflictError",
     "Diagnosis",
     "Durability",
+    "LOG_LIMIT_DEFAULT",
     "Inspector",
     "Json",
     "LogEntry",
@@ -81,9 +86,11 @@ __all__ = [
     "StoreError",
     "StrataflowError",
     "UnlockReport",
+    "Watch",
     "agent_folder",
     "apply_patch",
     "check_patch_arguments",
+    "check_request_id",
     "compact",
     "inspect_store",
     "normalise_cwd",

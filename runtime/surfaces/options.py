@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 
-from .. import HISTORY_LIMIT_MAX
+from .. import HISTORY_LIMIT_MAX, CallError, check_request_id
 
 MODES = ("active", "passive", "off")
 DURABILITIES = ("power", "process")
@@ -72,6 +72,15 @@ def history_limit(text: str) -> int:
     if not 0 <= limit <= HISTORY_LIMIT_MAX:
         raise argparse.ArgumentTypeError(f"{text[:40]!r} is not an integer from 0 to {HISTORY_LIMIT_MAX}")
     return limit
+
+
+def request_id(text: str) -> str:
+    """The value of ``--request-id``, for argparse."""
+    try:
+        check_request_id(text)
+    except CallError as error:
+        raise argparse.ArgumentTypeError(error.message) from None
+    return text
 
 
 def working_folder(given: str | None) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 
 from .. import check_patch_arguments, compact, open_runtime
 from .exits import ExitCode, UsageError
-from .options import json_option, place_options, session_options, working_folder, writing_options
+from .options import json_option, place_options, request_id, session_options, working_folder, writing_options
 from .running import closing, run_command, selected_mode
 from .terminal import styled
 from .tool_request import parse_arguments
@@ -26,6 +26,12 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         'keys such as "[0]" edit elements of a list.',
     )
     parser.add_argument("file", nargs="?", default="-", metavar="FILE", help="the document (default: standard input)")
+    parser.add_argument(
+        "--request-id",
+        type=request_id,
+        metavar="ID",
+        help="your own name for this change: given again, nothing is changed and the first answer comes once more",
+    )
     session_options(parser)
     writing_options(parser)
     place_options(parser)
@@ -53,7 +59,7 @@ async def _patch(arguments: argparse.Namespace, patch: Any) -> int:
         async with closing(_WHO, runtime):
             mode = selected_mode(arguments.mode, runtime)
             session = await runtime.open_session(working_folder(arguments.cwd), arguments.session, mode)
-            answer = await session.call("patch_state", patch)
+            answer = await session.call("patch_state", patch, request_id=arguments.request_id)
     if arguments.json:
         print(compact(answer))
     else:

@@ -36,7 +36,9 @@ REQUESTS_MAX = 4096
 REQUEST_BYTES_MAX = 64 << 20
 # How long requests may wait for another process once the client has said all it wanted (H5).
 FOREIGN_WAIT_S = 30.0
-CALLS = ("patch_state", "read_state", "accept_response", "status", "set_mode")
+CALLS = ("patch_state", "read_state", "accept_response", "status", "set_mode", "outcome")
+# What may be asked again with a request id.
+NAMEABLE = ("patch_state", "accept_response")
 # Parts of the protocol that belong to context projection and runs.
 NOT_OFFERED = ("begin_run", "context", "preflight", "fork")
 
@@ -206,9 +208,15 @@ class ToolHost:
         if self._refusal is not None:
             raise self._refusal
         assert self._runtime is not None
+        request = pending.request
+        if request.call == "outcome":
+            # In its place among the session's requests, and yet nothing that would open the session.
+            return (await self._runtime.outcome(request.arguments["request_id"])).to_json()
         if line.session is None:
             line.session = await self._runtime.open_session(line.cwd, line.session_id, self._mode)
-        return await line.session.call(pending.request.call, pending.request.arguments, admit=pending.admit)
+        return await line.session.call(
+            request.call, request.arguments, admit=pending.admit, request_id=request.request_id
+        )
 
     def _cancel(self, request: ToolRequest) -> bool:
         arguments = request.arguments
@@ -273,5 +281,9 @@ def _check(request: ToolRequest) -> None:
     if name not in CALLS:
         known = ", ".join([*CALLS, "cancel"])
         raise RequestError("E_REQUEST", f"there is no call {shown(name)}; there are {known}", call=name[:96])
+    if request.request_id is not None and name not in NAMEABLE:
+        raise RequestError("E_REQUEST", f"only {' and '.join(NAMEABLE)} take a request_id, not {name}", call=name)
     if request.fault is not None:
         raise request.fault
+    if name == "outcome" and (type(request.arguments) is not dict or request.arguments.keys() != {"request_id"}):
+        raise RequestError("E_REQUEST", 'outcome takes the request_id of a call: {"request_id": …}')

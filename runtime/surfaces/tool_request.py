@@ -25,7 +25,8 @@ DEPTH_MAX = 201
 _PARSED_DEPTH_MAX = 300
 _DIGITS_MAX = 19
 _INT_MAX = 2**63 - 1
-_MEMBERS = ("id", "call", "arguments", "session", "cwd")
+_MEMBERS = ("id", "call", "arguments", "session", "cwd", "request_id")
+_TEXTS = ("call", "session", "cwd", "request_id")
 _STRINGS_AND_BRACKETS = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{}]', re.DOTALL)
 
 
@@ -36,6 +37,7 @@ class ToolRequest:
     Attributes:
       session, cwd: None where the command line decides.
       fault: why its arguments cannot be used; its turn comes all the same, so that answers of a session keep order.
+      request_id: what the client calls this change, over restarts; ``id`` only matches an answer with its line.
     """
 
     id: Any
@@ -44,6 +46,7 @@ class ToolRequest:
     session: str | None
     cwd: str | None
     fault: StrataflowError | None = None
+    request_id: str | None = None
 
 
 @attrs.frozen
@@ -115,7 +118,7 @@ def _request(value: Any, may_be_faulty: bool) -> ToolRequest | Refusal:
         return _no_request(f"a request is a JSON object, not {shown(value)}")
     unknown = [name for name in value if name not in _MEMBERS]
     missing = [name for name in _MEMBERS[:3] if name not in value]
-    wrong = [name for name in ("call", "session", "cwd") if name in value and type(value[name]) is not str]
+    wrong = [name for name in _TEXTS if name in value and type(value[name]) is not str]
     if unknown:
         return _no_request(f"{shown(unknown[0])} is not a member of a request; it has {', '.join(_MEMBERS)}")
     if missing:
@@ -124,13 +127,14 @@ def _request(value: Any, may_be_faulty: bool) -> ToolRequest | Refusal:
         return _no_request(f"the member {wrong[0]!r} must be a string")
     fault: StrataflowError | None = None
     if may_be_faulty:
-        for name in ("id", "call", "session", "cwd"):
+        for name in ("id", *_TEXTS):
             for _, found in _faults(value.get(name), ""):
                 return _no_request(f"the member {name!r} is not usable: {found.text}")
         for pointer, found in _faults(value["arguments"], ""):
             fault = _fault_error(pointer, found)
             break
-    return ToolRequest(value["id"], value["call"], value["arguments"], value.get("session"), value.get("cwd"), fault)
+    places = value.get("session"), value.get("cwd")
+    return ToolRequest(value["id"], value["call"], value["arguments"], *places, fault, value.get("request_id"))
 
 
 def _no_request(reason: str) -> Refusal:

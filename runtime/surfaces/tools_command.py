@@ -59,7 +59,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "tools",
         help="serve the memory over standard input and output, one JSON request a line",
         description="Answer one JSON request a line: patch_state, read_state, accept_response, status, set_mode, "
-        "cancel. Ends with its input, or by SIGTERM or SIGINT within five seconds.",
+        "outcome, cancel. Ends with its input, or by SIGTERM or SIGINT within five seconds.",
     )
     place_options(parser)
     session_options(parser)
