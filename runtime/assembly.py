@@ -28,8 +28,10 @@ from ..store import (
     FlockLocks,
     Ground,
     Json,
+    LogEntry,
     MemoryStore,
     Mode,
+    SessionAddress,
     Settings,
     StoreError,
     StrataflowError,
@@ -40,6 +42,7 @@ from ..store import (
 from .joining import leave_store
 from .requests import Outcome, ask_outcome
 from .session import Session
+from .session_log import session_log
 
 CLOSE_DEADLINE_S = 10.0
 _EVENTS_MAX = 1_000
@@ -202,6 +205,10 @@ class Runtime:
             "unwritten_rows": len(self._state.pending),
             **world.statistics(),
         }
+
+    async def log_for(self, address: SessionAddress, path: str | None, limit: int) -> list[LogEntry]:
+        """See ``Session.log``."""
+        return await session_log(self._world, address, path, limit)
 
     def statistics(self) -> Any:
         """Numbers of everything alive."""

@@ -39,6 +39,7 @@ from ..store import (
     unlock,
 )
 from .places import agent_folder, store_folder
+from .session_log import LOG_LIMIT_DEFAULT
 from .world import RandomIds, SystemClock, pause
 
 
@@ -86,6 +87,18 @@ class Inspector:
           StoreError: the journal can not be read.
         """
         return self._reader.log(limit, cwd, session_id)
+
+    def log_of_session(
+        self, cwd: str, session_id: str, path: str | None = None, limit: int = LOG_LIMIT_DEFAULT
+    ) -> Sequence[LogEntry]:
+        """The newest retained transitions that a session can see, only those that touched ``path`` if there is one,
+        the newest last. Private records of other sessions are not in it.
+
+        Raises:
+          ReadError: E_PATH; E_READ_SHAPE for a path with an offset or of a stored record.
+          StoreError: the journal can not be read, or there can be no such session.
+        """
+        return self._reader.log_of_session(cwd, session_id, path, limit)
 
     def status(self, cwd: str, session_id: str, history_limit: int | None = None) -> Status:
         """A session and its store at one moment. What is unreadable is part of it.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from ..actors import SessionCell, WatchHub
-from ..store import Json
+from ..store import Json, LogEntry, SessionAddress
 
 
 class Lifetime(Protocol):
@@ -20,6 +20,9 @@ class Lifetime(Protocol):
 
     async def status(self) -> Json:
         """How the store is: sizes, waiting calls, durability, lock holder."""
+
+    async def log_for(self, address: SessionAddress, path: str | None, limit: int) -> list[LogEntry]:
+        """Retained transitions that a session can see."""
 
     async def close_session(self, cell: SessionCell) -> None:
         """Close a session for one of its handles."""

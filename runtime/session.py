@@ -11,6 +11,7 @@ import trio
 from ..actors import ActorRef, Refresh, SessionCell
 from ..store import (
     Json,
+    LogEntry,
     MemoryStore,
     Mode,
     ReadResult,
@@ -25,7 +26,9 @@ from ..store import (
 from .call_arguments import no_members, only_member, read_arguments
 from .changes import Changes, always
 from .lifetime import Lifetime
+from .session_log import LOG_LIMIT_DEFAULT
 from .session_status import session_status
+from .watching import Sight, Watch, begin_watch, wait_for
 
 ReplyT = TypeVar("ReplyT")
 
@@ -172,6 +175,54 @@ class Session:
         cell = self._cell
         if cell.is_closed:
             raise StoreError("E_CLOSED", f"session {shown(cell.session_id)} of {cell.cwd} is closed; open it again")
+
+    async def log(self, path: str | None = None, limit: int = LOG_LIMIT_DEFAULT) -> list[LogEntry]:
+        """Who changed what this session can read: the newest ``limit`` transitions that are retained, only those that
+        touched ``path`` if there is one, the newest last. Private memory of other sessions is not in it.
+
+        Always a checkpoint. It changes nothing, so Cancelled loses nothing.
+
+        Raises:
+          CallError: E_OFF; E_SHAPE for another limit than a number from 1 on.
+          ReadError: E_PATH; E_READ_SHAPE for a path with an offset or of a stored record.
+          StoreError: E_DISK, E_CORRUPT, E_CLOSED.
+        """
+        await self._before_reading(False)
+        return await self._lifetime.log_for(self._cell.readable(), path, limit)
+
+    # -- watching -----------------------------------------------------------------------------------------------
+
+    def watch(self, *paths: str) -> Watch:
+        """Changes from now on of what ``paths`` give when they are read: an async iterator of ``Change``.
+
+        Without a path every plane of every scope is watched. Changes that nobody has asked for yet become one, at most
+        one for each scope; what was changed back is none. Other processes are seen too. Nothing is locked, and a watch
+        that is dropped needs no end. See ``Watch`` for how it ends.
+
+        Raises:
+          ReadError: a path that can never give anything.
+          CallError: E_OFF; E_SHAPE for too many paths.
+          StoreError: E_CLOSED.
+        """
+        return begin_watch(self._sight(), paths)
+
+    async def wait_for(self, path: str, predicate: Callable[[Any], Any]) -> Any:
+        """Wait until ``predicate`` is true of the value at ``path``, and return that value, the caller's own.
+
+        The predicate is called at once and after each change of the value, with a copy; with None where nothing is.
+        What it raises is raised here.
+
+        Always a checkpoint. It changes nothing, so Cancelled loses nothing.
+
+        Raises:
+          ReadError: a path that can never give anything.
+          CallError: E_OFF; E_SHAPE for a predicate that is async.
+          StoreError: the reason why a scope can not be read; E_CLOSED when the session or the runtime ends meanwhile.
+        """
+        return await wait_for(self._sight(), path, predicate)
+
+    def _sight(self) -> Sight:
+        return Sight(self._cell, self._state, self._lifetime.hub, self._check)
 
     # -- as a model calls ---------------------------------------------------------------------------------------
 

@@ -73,6 +73,7 @@ from .membership import (
 )
 from .memory_store import Fence, MemoryStore
 from .opening import changed_scopes, find_session, load_for_writing, old_formats
+from .path_log import LogEntry, log_of_session
 from .ports import (
     Disk,
     FileKind,
@@ -83,7 +84,7 @@ from .ports import (
     ProcessIdentity,
     ProcessTable,
 )
-from .reader import LogEntry, StoreLook, StoreReader
+from .reader import StoreLook, StoreReader
 from .rebuild import RebuildReport, rebuild
 from .receipts import Receipt
 from .renames import finish_prepared
@@ -211,6 +212,7 @@ __all__ = [
     "load",
     "load_for_writing",
     "lock_holder_pid",
+    "log_of_session",
     "make_folders",
     "moment_of",
     "normalise_cwd",

@@ -111,6 +111,11 @@ class SqliteJournal:
         with self._commits.single() as sqlite:
             return journal_queries.outcome_of(sqlite, request_id)
 
+    def log_of(self, scopes: Collection[str], limit: int, before: int | None = None) -> list[Row]:
+        """See ``ScopeLog.log_of``."""
+        with self._upkeep.single() as sqlite:
+            return journal_queries.log_of(sqlite, scopes, limit, before)
+
     # -- durability ---------------------------------------------------------------------------------------------
 
     def sync(self) -> int:

@@ -13,6 +13,8 @@ from .journal_types import Base, CheckpointList, JournalView, Participant, PiLoc
 from .ports import ProcessIdentity
 from .rows import Row, row_from
 
+# Above every sequence.
+MAX_SEQ = 2**63 - 1
 ROW_COLUMNS = (
     "seq, writer, kind, time_ms, level, cwd, session_id, session_key, transition_id, request_id, position, "
     "superseded, body, scopes"
@@ -90,6 +92,14 @@ def view(sqlite: sqlite3.Connection, after: int | None, scopes: Collection[str])
         prepared=prepared_list(sqlite),
         rows=tuple(rows(sqlite, "where seq > ? order by seq", start)),
     )
+
+
+def log_of(sqlite: sqlite3.Connection, scopes: Collection[str], limit: int, before: int | None = None) -> list[Row]:
+    """See ``ScopeLog.log_of``."""
+    within = " or ".join(["instr(scopes, ?)"] * len(scopes))
+    newest = MAX_SEQ if before is None else before
+    where = f"where kind = 'transition' and seq < ? and ({within}) order by seq desc limit ?"
+    return rows(sqlite, where, newest, *map(compact, scopes), limit)
 
 
 def log(sqlite: sqlite3.Connection, limit: int, cwd: str | None = None, session_id: str | None = None) -> list[Row]:

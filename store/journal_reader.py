@@ -49,6 +49,9 @@ class JournalLook(JournalViews, Protocol):
     def log(self, limit: int, cwd: str | None = None, session_id: str | None = None) -> list[Row]:
         """The newest accepted transitions, oldest first, of one directory or session if asked for."""
 
+    def log_of(self, scopes: Collection[str], limit: int, before: int | None = None) -> list[Row]:
+        """See ``ScopeLog.log_of``."""
+
     def facts(self) -> JournalFacts | None:
         """What ``doctor`` and ``unlock`` want to know; None if there is no journal."""
 
@@ -62,6 +65,10 @@ class NoJournal:
         return _NOTHING
 
     def log(self, limit: int, cwd: str | None = None, session_id: str | None = None) -> list[Row]:
+        """Nothing was noted."""
+        return []
+
+    def log_of(self, scopes: Collection[str], limit: int, before: int | None = None) -> list[Row]:
         """Nothing was noted."""
         return []
 
@@ -95,6 +102,10 @@ class JournalReader:
     def log(self, limit: int, cwd: str | None = None, session_id: str | None = None) -> list[Row]:
         """See ``JournalLook.log``. Raises as ``view``."""
         return self._ask(lambda sqlite: journal_queries.log(sqlite, limit, cwd, session_id)) or []
+
+    def log_of(self, scopes: Collection[str], limit: int, before: int | None = None) -> list[Row]:
+        """See ``ScopeLog.log_of``. Raises as ``view``."""
+        return self._ask(lambda sqlite: journal_queries.log_of(sqlite, scopes, limit, before)) or []
 
     def facts(self) -> JournalFacts | None:
         """See ``JournalLook.facts``. Raises as ``view``."""

@@ -186,6 +186,12 @@ class Journal(Protocol):
     def log(self, limit: int) -> list[Row]:
         """The newest rows that changed memory, oldest first."""
 
+    def log_of(self, scopes: Collection[str], limit: int, before: int | None = None) -> list[Row]:
+        """The newest rows that changed memory of one of ``scopes``, below row ``before``; the newest first.
+
+        Parts that gave way to foreign bytes count: they were accepted once.
+        """
+
     def quick_check(self) -> list[str]:
         """What SQLite finds wrong; empty if nothing."""
 

@@ -19,7 +19,6 @@ from .algebra import (
     HISTORY_LIMIT_DEFAULT,
     SCOPES,
     Boundary,
-    Json,
     Lineage,
     ScopeName,
     ScopeState,
@@ -35,44 +34,10 @@ from .layout import Layout, SessionAddress, check_session_id, cwd_key, normalise
 from .loading import Loaded, LoadedScope, Wanted, adopt_lineage, load, wanted_scopes
 from .membership import Ground
 from .opening import find_session
+from .path_log import LogEntry, entry_of, log_of_session
 from .rows import Row
 
 _ABSENT = empty_scope(Boundary("absent", None, 0))
-
-
-@attrs.frozen
-class LogEntry:
-    """One accepted transition.
-
-    Attributes:
-      seq: its row in the journal.
-      time_ms: when it was accepted, epoch milliseconds.
-      patches: the net record of each scope it changed.
-      superseded: scopes whose part gave way to files that somebody else wrote (J6).
-    """
-
-    seq: int
-    time_ms: int
-    cwd: str
-    session_id: str
-    transition_id: str
-    patches: Mapping[ScopeName, Json]
-    superseded: tuple[ScopeName, ...] = ()
-    request_id: str | None = None
-
-    def to_json(self) -> Json:
-        """The entry as one object; shares the patches."""
-        return {
-            "seq": self.seq,
-            "time_ms": self.time_ms,
-            "cwd": self.cwd,
-            "session": self.session_id,
-            "transition": self.transition_id,
-            "request": self.request_id,
-            "scopes": list(self.patches),
-            "patches": dict(self.patches),
-            "superseded": list(self.superseded),
-        }
 
 
 @attrs.frozen
@@ -185,7 +150,17 @@ class StoreReader:
         """
         cwd = None if cwd is None else normalise_cwd(cwd)
         session_id = None if session_id is None else check_session_id(session_id)
-        return [_entry(row) for row in self.journal.log(limit, cwd, session_id)]
+        return [entry_of(row) for row in self.journal.log(limit, cwd, session_id)]
+
+    def log_of_session(self, cwd: str, session_id: str, path: str | None, limit: int) -> list[LogEntry]:
+        """The newest retained transitions that a session can see and that touched ``path``, the newest last.
+
+        Raises:
+          ReadError: the path.
+          StoreError: as ``look``.
+        """
+        address = find_session(self.ground, normalise_cwd(cwd), session_id, self.journal.view(None).rows)
+        return log_of_session(self.journal, address, path, limit)
 
     def _wanted(self, cwd: str, session_id: str | None) -> tuple[SessionAddress | None, tuple[Wanted, ...]]:
         if session_id is None:
@@ -226,19 +201,3 @@ def replayed(found: LoadedScope, rows: Sequence[Row]) -> ScopeImage:
         if row.seq > found.through and image.scope in row.touches():
             image = image.apply(row)
     return image
-
-
-def _entry(row: Row) -> LogEntry:
-    content = row.content
-    assert content.address is not None
-    assert content.transition_id is not None
-    return LogEntry(
-        seq=row.seq,
-        time_ms=content.time_ms,
-        cwd=content.address.cwd,
-        session_id=content.address.session_id,
-        transition_id=content.transition_id,
-        patches={name: part.record for name, part in content.parts.items() if part.record is not None},
-        superseded=tuple(name for name in SCOPES if name in row.superseded),
-        request_id=content.request_id,
-    )

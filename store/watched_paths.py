@@ -167,7 +167,7 @@ class WatchedPaths:
             elif record is None:
                 # Nothing but where histories begin.
                 if path.offset:
-                    self._put(text, _Cause(name, transition, True))
+                    self._put(text, _Cause(name, transition, False))
             elif may_change(path, name, record):
                 self._put(text, _Cause(name, transition, touches(path, name, record)))
 
@@ -184,7 +184,7 @@ class WatchedPaths:
 
     def next_change(self, view: View, revision: str) -> Change | None:
         """The oldest change that was not told, with all that changed in the same scope; None if there is none. (K2)"""
-        found: dict[str, Reading] = {}
+        found: set[str] = set()
         scope: ScopeName | None = None
         newest: ChangedBy | None = None
         for text, cause in list(self._suspect.items()):
@@ -195,10 +195,12 @@ class WatchedPaths:
             if now.is_same(self._told[text]):
                 continue
             scope, self._told[text] = cause.scope, now
-            found[text] = now
+            found.add(text)
             if newest is None or (cause.transition is not None and cause.transition.seq > newest.seq):
                 newest = cause.transition
-        return None if scope is None else Change(scope, tuple(found), revision, newest)
+        return (
+            None if scope is None else Change(scope, tuple(filter(found.__contains__, self._paths)), revision, newest)
+        )
 
 
 def _content(row: Row | None) -> NewRow | None:

@@ -158,6 +158,17 @@ class SimulatedJournal:
     def log(self, limit: int) -> list[Row]:
         return [row for row in self._state.rows_after(0) if row.content.kind == "transition"][-limit:]
 
+    def log_of(self, scopes: Collection[str], limit: int, before: int | None = None) -> list[Row]:
+        rows = self._state.rows_after(0)[::-1]
+        wanted = set(scopes)
+        return [
+            row
+            for row in rows
+            if row.content.kind == "transition"
+            and (before is None or row.seq < before)
+            and not wanted.isdisjoint(row.content.touches())
+        ][:limit]
+
     def rows_of(self, scope: str, after: int) -> list[Row]:
         return self._state.rows_of(scope, after)
 

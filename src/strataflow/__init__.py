@@ -10,6 +10,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "CallError",
+    "Change",
     "ChangedBy",
     "CheckpointReport",
     "CloseReport",
@@ -18,6 +19,7 @@ __all__ = [
     "ConflictError",
     "Durability",
     "Json",
+    "LogEntry",
     "MissingDeletion",
     "Mode",
     "Outcome",
@@ -32,6 +34,7 @@ __all__ = [
     "Settings",
     "StoreError",
     "StrataflowError",
+    "Watch",
     "__version__",
     "apply_patch",
     "open_runtime",
@@ -42,6 +45,7 @@ __all__ = [
 if typing.TYPE_CHECKING:
     from .runtime import (
         CallError,
+        Change,
         ChangedBy,
         CheckpointReport,
         CloseReport,
@@ -50,6 +54,7 @@ if typing.TYPE_CHECKING:
         ConflictError,
         Durability,
         Json,
+        LogEntry,
         MissingDeletion,
         Mode,
         Outcome,
@@ -64,6 +69,7 @@ if typing.TYPE_CHECKING:
         Settings,
         StoreError,
         StrataflowError,
+        Watch,
         apply_patch,
         open_runtime,
         overlay,
