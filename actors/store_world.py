@@ -10,6 +10,7 @@ import attrs
 from ..store import (
     CHECKPOINT_LOCK,
     OPEN_LOCK,
+    QUEUE_LOCK,
     TURN_LOCK,
     Draft,
     Durability,
@@ -51,6 +52,7 @@ class StoreWorld:
     turn: KernelLock
     checkpoint_lock: KernelLock
     open_lock: KernelLock
+    queue_lock: KernelLock
     open_journal: Callable[[], Journal]
     report: Callable[..., None]
     journal: Journal
@@ -88,6 +90,7 @@ class StoreWorld:
         self.journal.close()
         self.turn = self._reopened(self.turn, TURN_LOCK)
         self.checkpoint_lock = self._reopened(self.checkpoint_lock, CHECKPOINT_LOCK)
+        self.queue_lock = self._reopened(self.queue_lock, QUEUE_LOCK)
         self.journal = self.open_journal()
         note_ground(self.ground, self.journal)
         rejoin(self.ground, self.journal, self.member)

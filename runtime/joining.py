@@ -12,6 +12,7 @@ from ..actors import PI_POLL_S, Clock, Ids, StoreWorld, Threads, Turn, check_pen
 from ..store import (
     CHECKPOINT_LOCK,
     OPEN_LOCK,
+    QUEUE_LOCK,
     TURN_LOCK,
     CheckpointReport,
     Durability,
@@ -83,7 +84,8 @@ async def join_store(seams: Seams, choices: Choices, report: Callable[..., None]
     ground, threads = seams.ground, seams.threads
     token = seams.ids.new_id()
     await threads.work(lambda: make_folders(ground))
-    locks = [ground.locks.open(ground.layout.private(name)) for name in (OPEN_LOCK, TURN_LOCK, CHECKPOINT_LOCK)]
+    names = (OPEN_LOCK, TURN_LOCK, CHECKPOINT_LOCK, QUEUE_LOCK)
+    locks = [ground.locks.open(ground.layout.private(name)) for name in names]
     opened: list[Journal] = []
     try:
         member = await _join(seams, choices, locks[0], opened, token)
@@ -97,6 +99,7 @@ async def join_store(seams: Seams, choices: Choices, report: Callable[..., None]
             open_lock=locks[0],
             turn=locks[1],
             checkpoint_lock=locks[2],
+            queue_lock=locks[3],
             open_journal=lambda: seams.open_journal(ground, choices.durability),
             report=report,
             journal=opened[0],
@@ -240,5 +243,5 @@ async def leave_store(world: StoreWorld, state: MemoryStore) -> LeaveReport:
 
 def _close(world: StoreWorld) -> None:
     world.journal.close()
-    for lock in (world.member.lock, world.turn, world.checkpoint_lock, world.open_lock):
+    for lock in (world.member.lock, world.turn, world.checkpoint_lock, world.queue_lock, world.open_lock):
         lock.close()

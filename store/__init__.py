@@ -53,7 +53,17 @@ from .journal_types import (
     Participant,
     PiLockRecord,
 )
-from .layout import CHECKPOINT_LOCK, OPEN_LOCK, TURN_LOCK, Layout, SessionAddress, cwd_key, normalise_cwd, session_key
+from .layout import (
+    CHECKPOINT_LOCK,
+    OPEN_LOCK,
+    QUEUE_LOCK,
+    TURN_LOCK,
+    Layout,
+    SessionAddress,
+    cwd_key,
+    normalise_cwd,
+    session_key,
+)
 from .loading import Loaded, Wanted, load, wanted_scopes
 from .lock import FlockLocks, RealProcessTable, lock_holder_pid
 from .membership import (
@@ -107,6 +117,7 @@ __all__ = [
     "NOTHING",
     "OPEN_LOCK",
     "PLANES",
+    "QUEUE_LOCK",
     "REQUESTS_KEPT",
     "SCOPES",
     "TRANSACTION_STEPS_MAX",

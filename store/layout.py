@@ -17,6 +17,8 @@ from .algebra import ScopeName, StoreError, shown
 PI_LOCK = ".state-flow-publication.lock"
 PRIVATE_FOLDER = ".strataflow"
 TURN_LOCK, CHECKPOINT_LOCK, OPEN_LOCK = "turn.lock", "checkpoint.lock", "open.lock"
+# A courtesy among transactions; nothing rests on it.
+QUEUE_LOCK = "queue.lock"
 
 CHECKPOINT, PATCHES, META = "checkpoint.json", "patches.jsonl", "meta.json"
 CONFIG, RUNTIME = "config.json", "runtime.json"

@@ -175,8 +175,8 @@ class Attempt:
 
     @property
     def has_read(self) -> bool:
-        """Whether anything of memory was looked at."""
-        return bool(self.log)
+        """Whether anything of memory was looked at, so that a change of memory can mean something."""
+        return any(isinstance(step, ReadStep) or step.code is not None for step in self.log)
 
     def again(self, moment: Moment) -> tuple[Workspace, list[Conflict]]:
         """Run the log on another moment. With conflicts the workspace is of no use. (X1, X2)"""
