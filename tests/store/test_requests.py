@@ -113,10 +113,8 @@ def test_what_is_kept_of_a_refusal_keeps_nothing_else_alive() -> None:
 
     def call() -> weakref.ref[Large]:
         large = Large()
-        try:
+        with refused("E_INDEX"):
             found.once("r", raising(CallError("E_INDEX", "no")))
-        except CallError as error:
-            assert error.__traceback__ is not None
         return weakref.ref(large)
 
     seen = call()
@@ -159,7 +157,7 @@ def test_a_call_that_changes_nothing_is_remembered_by_an_empty_row(tmp_path: Pat
 
 
 def test_empty_rows_of_requests_are_pruned_though_no_file_changes(tmp_path: Path) -> None:
-    with OpenedStore.open(tmp_path / "state-flow") as store:
+    with OpenedStore.open(tmp_path / "state-flow", level="process") as store:
         store.patch(global_={"working": {"n": 1}})
         store.checkpoint()
         for number in range(130):
