@@ -69,7 +69,7 @@ def _checked_rates(rates: Mapping[str, float]) -> Mapping[str, float]:
             raise _bad(f"there is no fault {shown(kind)}; the faults are {', '.join(KINDS)}")
         if not (isinstance(rate, int | float) and 0 <= rate <= 1):
             raise _bad(f"the rate of {kind} is {shown(rate)}; it must be a number from 0 to 1")
-    return MappingProxyType({kind: float(rates[kind]) for kind in KINDS if rates.get(kind)})
+    return {kind: float(rates[kind]) for kind in KINDS if rates.get(kind)}
 
 
 @final

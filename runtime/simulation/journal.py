@@ -38,10 +38,12 @@ class SimulatedJournals:
 
     Attributes:
       is_busy: asked before each append: whether somebody else holds the write lock at this moment.
+      on_superseding: called with a scope and the row that is about to say that foreign bytes won there.
     """
 
     def __init__(self, disk: Disk, states: dict[str, State] | None = None) -> None:
         self.is_busy: Callable[[], bool] = lambda: False
+        self.on_superseding: Callable[[str, NewRow], None] = lambda scope, row: None
         self.mutex = threading.RLock()
         self._disk = disk
         self._states = {"": State()} if states is None else states
@@ -73,10 +75,10 @@ class SimulatedJournals:
             journal.process = process
             return journal
 
-    def head_on(self, path: str) -> int:
-        """The newest row that the log of a closed journal holds."""
+    def rows_on(self, path: str) -> Mapping[int, Row]:
+        """The rows that the log of a closed journal holds."""
         log = self._disk.read(path + "-wal")
-        return self._states[newest_line(log or b"", self._states)].head
+        return self._states[newest_line(log or b"", self._states)].rows
 
     def has_prepared(self) -> bool:
         """Whether a checkpoint is half-way through its renames, or was when its process died."""
@@ -202,6 +204,7 @@ class SimulatedJournal:
             state = self._state
             if state.head != head:
                 return False
+            self._journals.on_superseding(scope, row)
             known = state.bases.get(scope)
             rows = dict(state.rows)
             for old in state.rows_of(scope, known.through if known else 0):

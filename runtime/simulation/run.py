@@ -52,6 +52,8 @@ def simulate(
     Nothing of it touches a disk, a clock or another process. It runs an event loop of its own, so it can not be called
     from inside one.
     """
+    from trio.testing import MockClock  # here: it loads half of a test library
+
     plan = FaultPlan.default() if faults is None else faults
     started_s = time.perf_counter()
     worlds: list[World] = []
@@ -68,8 +70,6 @@ def simulate(
         virtual.append(trio.current_time())
 
     with deterministic(seed), _quiet():
-        from trio.testing import MockClock  # here: it loads half of a test library
-
         trio.run(run, clock=MockClock(autojump_threshold=0))
     world = worlds[0]
     violations: list[Violation] = [*world.troubles.violations]

@@ -18,15 +18,16 @@ from __future__ import annotations
 import contextvars
 import hashlib
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, final
 
 import attrs
 import trio
 
-from ...store import Durability, StrataflowError
+from ...store import Durability, NewRow, Row, StrataflowError
 from ..joining import Seams
 from ..opening import open_runtime_in
+from .canonical_files import read_files
 from .clock import SeededClock
 from .disk import PowerCut
 from .fault_plan import Fault, FaultPlan
@@ -69,6 +70,7 @@ class World:
     recoveries: int = attrs.field(default=0, init=False)
     crash_states: set[str] = attrs.field(factory=set, init=False)
     living: dict[str, Process] = attrs.field(factory=dict, init=False)
+    superseding: dict[str, tuple[Any, int]] = attrs.field(factory=dict, init=False)
     is_dark: bool = attrs.field(default=False, init=False)
     _returned: set[int] = attrs.field(factory=set, init=False)
     _lives: dict[int, int] = attrs.field(factory=dict, init=False)
@@ -102,8 +104,19 @@ class World:
         self.machine = machine
         machine.disk.before_operation = self._before_operation
         machine.journals.is_busy = lambda: self.injector.take("append") is not None
+        machine.journals.on_superseding = self._on_superseding
         machine.locks.on_obtained = self._on_lock
         machine.locks.on_released = self._bell.ring
+
+    def rows(self) -> Mapping[int, Row]:
+        """What the journal holds, while nobody has it open."""
+        return self.machine.journals.rows_on(f"{self.machine.root}/.strataflow/journal.db")
+
+    def _on_superseding(self, scope: str, row: NewRow) -> None:
+        # What won is noted by the name of its row, since nobody knows yet whether that row will last.
+        assert row.lineage is not None
+        found = read_files(self.machine).get(scope)
+        self.superseding[row.lineage.known[0].id] = (found.value, found.revision) if found else ({}, 0)
 
     def _before_operation(self, name: str, path: str) -> None:
         who = ACTING.get()
@@ -215,8 +228,7 @@ class World:
         mode, _, seed = self._cut.detail.partition(":")
         self._adopt(self.machine.after_power_cut(mode, int(seed or 0)))  # type: ignore[arg-type]
         self._note_crash()
-        head = self.machine.journals.head_on(f"{self.machine.root}/.strataflow/journal.db")
-        self.history.cuts.append(PowerCutMoment(self._dark_s, head))
+        self.history.cuts.append(PowerCutMoment(self._dark_s, max(self.rows(), default=0)))
         self.history.may_lose_tail |= self.durability == "process"
         self.is_dark, self._cut = False, None
         self._clocks.clear()

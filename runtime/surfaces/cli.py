@@ -16,6 +16,7 @@ from . import (
     log_command,
     patch_command,
     read_command,
+    simulate_command,
     status_command,
     tools_command,
     unlock_command,
@@ -33,6 +34,7 @@ COMMANDS = (
     doctor_command,
     checkpoint_command,
     unlock_command,
+    simulate_command,
     bench_command,
 )
 

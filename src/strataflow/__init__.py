@@ -4,6 +4,7 @@ This module is the door of the package. Whatever a user may rely on is named in 
 The names are loaded when one of them is first used, so that asking for the version costs nothing.
 """
 
+import types
 import typing
 
 __version__ = "0.1.0"
@@ -80,9 +81,16 @@ if typing.TYPE_CHECKING:
 def __getattr__(name: str) -> object:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from . import runtime, simulation
+    home: types.ModuleType
+    if name == "simulate":
+        from . import simulation
 
-    value = globals()[name] = getattr(simulation if name == "simulate" else runtime, name)
+        home = simulation
+    else:
+        from . import runtime
+
+        home = runtime
+    value = globals()[name] = getattr(home, name)
     return value
 
 
