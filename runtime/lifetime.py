@@ -6,6 +6,7 @@ from typing import Protocol
 
 from ..actors import SessionCell, WatchHub
 from ..store import Json, LogEntry, SessionAddress
+from .transactions_queue import CourtesyQueue
 
 
 class Lifetime(Protocol):
@@ -14,6 +15,10 @@ class Lifetime(Protocol):
     @property
     def hub(self) -> WatchHub:
         """Who waits for changes of memory."""
+
+    @property
+    def queue(self) -> CourtesyQueue:
+        """Where transactions let each other go first."""
 
     def check(self) -> None:
         """Raise StoreError E_CLOSED if the runtime is closed or this is a forked child (J11)."""

@@ -2,73 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Literal, TypeVar, final
 
 import attrs
 import trio
 
-from ..actors import ActorRef, Refresh, SessionCell
+from ..actors import Refresh
 from ..store import (
     Json,
     LogEntry,
-    MemoryStore,
     Mode,
     ReadResult,
     Receipt,
     RequestError,
-    StoreError,
     compact,
     read,
     read_shared,
     shown,
 )
 from .call_arguments import no_members, only_member, read_arguments
-from .changes import Changes, always
-from .lifetime import Lifetime
+from .changes import always
+from .session_handle import SessionHandle
 from .session_log import LOG_LIMIT_DEFAULT
 from .session_status import session_status
-from .watching import Sight, Watch, begin_watch, wait_for
+from .transactions import Transaction, TransactionContext
+from .transactions_again import TRANSACT_ATTEMPTS, Transacting
+from .watching import Watch, begin_watch, wait_for
 
-ReplyT = TypeVar("ReplyT")
+T = TypeVar("T")
 
 
 @final
 @attrs.frozen(eq=False, repr=False)
-class Session:
+class Session(SessionHandle):
     """One session of a store, open in this process. Made by ``runtime.open_session``.
 
     Every method raises StoreError E_CLOSED once the session or its runtime is closed, and in a forked child.
     """
-
-    _cell: SessionCell
-    _store: ActorRef
-    _actor: ActorRef
-    _state: MemoryStore
-    _lifetime: Lifetime
-    _changes: Changes = attrs.field(
-        init=False, default=attrs.Factory(lambda self: Changes(self._cell, self._store, self._actor), takes_self=True)
-    )
-
-    def __repr__(self) -> str:
-        # Never what it remembers: that is private, and may be large.
-        state = " closed" if self._cell.is_closed else ""
-        return f"<Session {shown(self.session_id)} in {shown(self.cwd)} {self.mode}{state}>"
-
-    @property
-    def cwd(self) -> str:
-        """The absolute working directory."""
-        return self._cell.cwd
-
-    @property
-    def session_id(self) -> str:
-        """The session's id."""
-        return self._cell.session_id
-
-    @property
-    def mode(self) -> Mode:
-        """The selected mode."""
-        return self._cell.mode
 
     # -- changing -----------------------------------------------------------------------------------------------
 
@@ -125,6 +96,46 @@ class Session:
         self._check()
         return await self._changes.select(mode, always)
 
+    def transaction(self, *, request_id: str | None = None) -> TransactionContext:
+        """Read and change memory as one step: the body of ``async with session.transaction() as tx`` works on memory
+        as it was when it began, and what it patched is accepted at its end, all of it as one transition, if everything
+        that it read is still so. A body that raises stores nothing. Nothing is locked meanwhile.
+
+        ``request_id``: as for ``patch_state``. With an id that was accepted before the end changes nothing.
+
+        The end is a checkpoint. If it raises Cancelled, nothing was written, or the change completes whole.
+
+        Raises, at the beginning CallError E_OFF and StoreError E_CHANGED, E_CLOSED; at the end
+          ConflictError: something that was read is not so any more; nothing was stored.
+          CallError, StoreError: as ``patch_state``.
+        """
+        return TransactionContext(self._home(), request_id)
+
+    async def transact(
+        self,
+        fn: Callable[[Transaction], Awaitable[T] | T],
+        *,
+        attempts: int = TRANSACT_ATTEMPTS,
+        request_id: str | None = None,
+        or_else: Callable[[Transaction], Awaitable[T] | T] | None = None,
+    ) -> T:
+        """Run ``fn(tx)`` as a transaction, and again after each conflict, and return what it returns.
+
+        ``fn`` may be async. It should do nothing that must not happen twice. ``await tx.retry()`` in it waits until
+        something that it has read changes, by whomever, and then runs it again. With ``or_else``, that function is tried
+        before any wait, on the same moment. The one that does not retry is stored.
+
+        ``attempts``: how many conflicts in a row end it. ``request_id``: as for ``transaction``.
+
+        Always a checkpoint. If it raises Cancelled, nothing was written, or the change completes whole.
+
+        Raises:
+          ConflictError: of the last attempt.
+          CallError, StoreError: as ``transaction``; whatever a function raises, and then nothing was stored.
+        """
+        functions = (fn,) if or_else is None else (fn, or_else)
+        return await Transacting(self._home(), functions, attempts, request_id).run()
+
     # -- reading ------------------------------------------------------------------------------------------------
 
     async def read_state(
@@ -170,12 +181,6 @@ class Session:
         else:
             await trio.lowlevel.checkpoint()
 
-    def _check(self) -> None:
-        self._lifetime.check()
-        cell = self._cell
-        if cell.is_closed:
-            raise StoreError("E_CLOSED", f"session {shown(cell.session_id)} of {cell.cwd} is closed; open it again")
-
     async def log(self, path: str | None = None, limit: int = LOG_LIMIT_DEFAULT) -> list[LogEntry]:
         """Who changed what this session can read: the newest ``limit`` transitions that are retained, only those that
         touched ``path`` if there is one, the newest last. Private memory of other sessions is not in it.
@@ -220,9 +225,6 @@ class Session:
           StoreError: the reason why a scope can not be read; E_CLOSED when the session or the runtime ends meanwhile.
         """
         return await wait_for(self._sight(), path, predicate)
-
-    def _sight(self) -> Sight:
-        return Sight(self._cell, self._state, self._lifetime.hub, self._check)
 
     # -- as a model calls ---------------------------------------------------------------------------------------
 

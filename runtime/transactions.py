@@ -24,7 +24,6 @@ from ..store import (
     CallError,
     ConflictError,
     Draft,
-    Json,
     MemoryStore,
     ReadProjection,
     ReadResult,
@@ -102,8 +101,8 @@ class Retry(BaseException):
 class Transaction:
     """A consistent look at a session's three scopes, and patches that become one change at the end.
 
-    Given to the body of ``session.transaction()`` and to the functions of ``session.transact``. Its methods belong to the
-    time until that ends; afterwards they raise CallError E_ABORTED.
+    Given to the body of ``session.transaction()`` and to the functions of ``session.transact``. Its methods raise
+    CallError E_ABORTED once that has ended.
 
     Attributes:
       receipt: the answer of the store, once everything was accepted; None before.

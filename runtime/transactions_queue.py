@@ -1,4 +1,4 @@
-"""The courtesy queue: transactions that have met conflicts let each other go first, instead of all beginning anew at once.
+"""The courtesy queue: transactions that have met conflicts let each other go first, instead of all at once.
 
 ::
 
@@ -99,7 +99,7 @@ _NOBODY = trio.Semaphore(0)
 class CourtesyQueue:
     """One per runtime."""
 
-    _world: StoreWorld
+    world: StoreWorld
     # A kernel lock knows only processes. A trio.Lock can not be released by a timer.
     _line: trio.Semaphore = attrs.field(factory=lambda: trio.Semaphore(1, max_value=1), init=False)
     _is_in_vain: bool = attrs.field(default=False, init=False)
@@ -126,7 +126,7 @@ class CourtesyQueue:
 
     async def _locked(self) -> KernelLock | None:
         """Wait for the other processes; None if that was in vain. (Q2)"""
-        lock = self._world.queue_lock
+        lock = self.world.queue_lock
         try:
             if lock.try_acquire():
                 self._is_in_vain = False
@@ -134,7 +134,7 @@ class CourtesyQueue:
                 return None
             else:
                 with trio.move_on_after(PATIENCE_S) as scope:
-                    await self._world.threads.wait_lock(lock)
+                    await self.world.threads.wait_lock(lock)
                 self._is_in_vain = scope.cancelled_caught
         except StoreError:
             self._is_in_vain = True  # its file was replaced, or the runtime is closing: both are others' business
