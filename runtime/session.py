@@ -122,8 +122,8 @@ class Session(SessionHandle):
         """Run ``fn(tx)`` as a transaction, and again after each conflict, and return what it returns.
 
         ``fn`` may be async. It should do nothing that must not happen twice. ``await tx.retry()`` in it waits until
-        something that it has read changes, by whomever, and then runs it again. With ``or_else``, that function is tried
-        before any wait, on the same moment. The one that does not retry is stored.
+        something that it has read changes, by whomever, and then runs it again. With ``or_else``, that function is
+        tried before any wait, on the same moment. What the one that does not retry has patched is stored.
 
         ``attempts``: how many conflicts in a row end it. ``request_id``: as for ``transaction``.
 
