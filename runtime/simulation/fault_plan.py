@@ -35,7 +35,7 @@ KINDS: Mapping[str, Counted] = MappingProxyType(
         "enospc": "operation",  # operations that need room fail; detail: how many
         "eacces": "operation",  # an operation is not permitted
         "eintr": "operation",  # an operation is interrupted
-        "slow": "thread",  # a blocking call takes long; detail: seconds
+        "slow": "thread",  # a blocking call takes long, or halts; detail: seconds, and before which operation
         "freeze": "lock",  # a process stops with a lock in its hand; detail: seconds, then thaw or kill
         "busy": "append",  # SQLite is busy
         "cancel": "call",  # the caller is cancelled; detail: after how many passes of the loop
@@ -53,7 +53,7 @@ _DEFAULT: Mapping[str, float] = MappingProxyType(
         "enospc": 0.004,
         "eacces": 0.003,
         "eintr": 0.003,
-        "slow": 0.01,
+        "slow": 0.08,
         "freeze": 0.01,
         "busy": 0.02,
         "cancel": 0.03,

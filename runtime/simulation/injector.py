@@ -36,7 +36,8 @@ def _detail(kind: str, chance: random.Random) -> str:
         case "enospc":
             return str(chance.choice((1, 1, 3, 20)))
         case "slow":
-            return f"{chance.choice((0.002, 0.05, 0.5, 3.0)):g}"
+            seconds = chance.choice((0.0, 0.0, 0.0, 0.001, 0.002, 0.05, 0.5, 3.0))
+            return f"{seconds:g}:{chance.randint(0, chance.choice((1, 3, 8, 20, 40)))}"
         case "freeze":
             return f"{chance.choice((0.01, 0.2, 1.5, 8.0)):g}:{chance.choice(('thaw', 'thaw', 'kill'))}"
         case "cancel":

@@ -15,6 +15,7 @@ import attrs
 import trio
 
 from ...store import Mode
+from .halting import on_the_loop
 from .recorder import RecordedSession, Recorder
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ class Process:
     share: dict[str, object]
     _recorder: Recorder
     scope: trio.CancelScope = attrs.field(factory=trio.CancelScope, init=False)
+    gone: trio.Event = attrs.field(factory=trio.Event, init=False)
     is_gone: bool = attrs.field(default=False, init=False)
     _runtime: Runtime | None = attrs.field(default=None, init=False)
 
@@ -76,4 +78,5 @@ class Process:
         if not self.is_gone:
             self.is_gone = True
             release(self.name)
-            self.scope.cancel()
+            on_the_loop(self.scope.cancel)
+            on_the_loop(self.gone.set)

@@ -58,13 +58,14 @@ class Recorder:
     trace: Trace
     on_call: Callable[[Call, trio.CancelScope | None], None]
     on_refusal: Callable[[Call, StrataflowError], None]
+    _time_s: Callable[[], float]
     history: History = attrs.field(factory=History)
     _moment_s: float = attrs.field(default=0.0, init=False)
     _requests: int = attrs.field(default=0, init=False)
 
     def moment_s(self) -> float:
         """The virtual time, but never the same twice: whoever asks first is first."""
-        self._moment_s = max(trio.current_time(), self._moment_s + _TICK_S)
+        self._moment_s = max(self._time_s(), self._moment_s + _TICK_S)
         return self._moment_s
 
     def request_id(self, caller: Caller) -> str:

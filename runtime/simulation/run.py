@@ -55,12 +55,13 @@ def simulate(
     from trio.testing import MockClock  # here: it loads half of a test library
 
     plan = FaultPlan.default() if faults is None else faults
+    clock = MockClock(autojump_threshold=0)
     started_s = time.perf_counter()
     worlds: list[World] = []
     virtual: list[float] = []
 
     async def run() -> None:
-        world = World(seed, plan, processes, writers, durability)
+        world = World(seed, plan, clock.current_time, processes, writers, durability)
         worlds.append(world)
         with trio.move_on_after(DEADLINE_S) as limit:
             await world.live(workload or scripted(seed, writers, steps))
@@ -70,7 +71,7 @@ def simulate(
         virtual.append(trio.current_time())
 
     with deterministic(seed), _quiet():
-        trio.run(run, clock=MockClock(autojump_threshold=0))
+        trio.run(run, clock=clock)
     world = worlds[0]
     violations: list[Violation] = [*world.troubles.violations]
     if not violations:

@@ -33,13 +33,14 @@ from .disk import PowerCut
 from .fault_plan import Fault, FaultPlan
 from .foreign_writer import write_foreign
 from .freezing import ACTING, Freezer
+from .halting import halt_if_due, is_on_the_loop, on_the_loop
 from .history import Call, History, Life, Violation
 from .history import PowerCut as PowerCutMoment
 from .injector import Injector
 from .process import Process
 from .recorder import CLIENT, Recorder
 from .seams import SimulatedMachine, hash_of
-from .threads import ProcessKilled
+from .threads import ProcessKilled, SimulatedThreads
 from .trace import Trace
 from .troubles import Troubles
 from .world_threads import LockBell, WorldThreads
@@ -59,6 +60,7 @@ class World:
 
     seed: int
     plan: FaultPlan
+    time_s: Callable[[], float]
     processes: int = 3
     writers: int = 8
     durability: Durability = "power"
@@ -71,6 +73,8 @@ class World:
     crash_states: set[str] = attrs.field(factory=set, init=False)
     living: dict[str, Process] = attrs.field(factory=dict, init=False)
     superseding: dict[str, tuple[Any, int]] = attrs.field(factory=dict, init=False)
+    _unhalted: str = attrs.field(init=False)
+    _journal_folder: str = attrs.field(init=False)
     is_dark: bool = attrs.field(default=False, init=False)
     _returned: set[int] = attrs.field(factory=set, init=False)
     _lives: dict[int, int] = attrs.field(factory=dict, init=False)
@@ -84,9 +88,9 @@ class World:
     _calm_context: contextvars.Context = attrs.field(factory=contextvars.copy_context, init=False)
 
     def __attrs_post_init__(self) -> None:
-        self.trace = Trace(trio.current_time)
+        self.trace = Trace(self.time_s)
         self.injector = Injector(self.plan, self.seed, lambda fault: self.trace.note(WORLD, f"fault {fault}"))
-        self.recorder = Recorder(self.trace, self._on_call, self._on_refusal)
+        self.recorder = Recorder(self.trace, self._on_call, self._on_refusal, self.time_s)
         self._adopt(SimulatedMachine(hash_of(self.seed)))
 
     @property
@@ -102,6 +106,10 @@ class World:
 
     def _adopt(self, machine: SimulatedMachine) -> None:
         self.machine = machine
+        # While somebody is in the journal nobody else can be: a call that halts there would stop the loop.
+        private = f"{machine.root}/.strataflow"
+        self._unhalted = f"{private}/journal.db"
+        self._journal_folder = private
         machine.disk.before_operation = self._before_operation
         machine.journals.is_busy = lambda: self.injector.take("append") is not None
         machine.journals.on_superseding = self._on_superseding
@@ -121,6 +129,8 @@ class World:
     def _before_operation(self, name: str, path: str) -> None:
         who = ACTING.get()
         if who:
+            if not (path.startswith(self._unhalted) or path == self._journal_folder):
+                halt_if_due()
             process = self.living.get(who)
             if process is None:
                 raise ProcessKilled  # W2
@@ -145,7 +155,7 @@ class World:
         if self._forget(process):
             if not self.is_dark:
                 self._note_crash()
-            self._freezer.thaw(process.name)
+            on_the_loop(lambda: self._freezer.thaw(process.name))
             self._bell.ring()  # its waits for locks end too
 
     def _forget(self, process: Process) -> bool:
@@ -166,7 +176,7 @@ class World:
 
     def _on_lock(self, name: str) -> None:
         process = self.living.get(name)
-        if process is None or ACTING.get() != name:
+        if process is None or ACTING.get() != name or not is_on_the_loop():
             return
         fault = self.injector.take("lock")
         if fault is not None and not self._freezer.is_frozen(name):
@@ -286,9 +296,13 @@ class World:
 
     def _seams(self, process: Process) -> Seams:
         seams = self.machine.seams(process.name)
-        assert isinstance(seams.clock, SeededClock)
-        self._clocks.append(seams.clock)
-        return attrs.evolve(seams, threads=WorldThreads(seams.threads, self.injector, self._bell))  # type: ignore[arg-type]
+        inner, clock = seams.threads, seams.clock
+        assert isinstance(inner, SimulatedThreads)
+        assert isinstance(clock, SeededClock)
+        clock = attrs.evolve(clock, time_s=self.time_s)  # calls that halt have no event loop to ask
+        self._clocks.append(clock)
+        threads = WorldThreads(inner, process, self.injector, self._bell)
+        return attrs.evolve(seams, threads=threads, clock=clock)
 
 
 async def _work(process: Process, workload: Workload) -> None:
