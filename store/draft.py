@@ -133,10 +133,6 @@ class Draft:
 
         return self.requests.once(request_id, stage)
 
-    def known(self, request_id: str | None) -> Receipt | None:
-        """See ``Requests.known``; ``draft.requests.once`` remembers refusals besides."""
-        return self.requests.known(request_id)
-
     # -- how ----------------------------------------------------------------------------------------------------
 
     def readable(self, address: SessionAddress) -> Trio:
