@@ -1,0 +1,41 @@
+"""Small rules of a run's life: what is an answer, and which phase of rehydration follows (L13, L18, L19)."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from .barrier import calls_of
+from .messages import Message, text_of
+from .request import Phase
+
+RunEvent = Literal["start", "resume", "answer", "prompt", "prompt-over-unfinished"]
+
+
+def answer_of(message: Message) -> str | None:
+    """The text to accept as the answer of a run, possibly ""; None if the message is no answer (L18).
+
+    No answer are messages with tool calls, and those that ended ``toolUse``, ``aborted``, ``length`` or ``error``.
+    """
+    is_final = message.get("role") == "assistant" and not calls_of(message)
+    if not is_final or message.get("stopReason") in ("toolUse", "aborted", "length", "error"):
+        return None
+    return text_of(message)
+
+
+def failed_ending(message: Message) -> str | None:
+    """The stop reason to log, if the message was cut off or failed: ``length`` or ``error``."""
+    reason = message.get("stopReason")
+    return reason if reason in ("length", "error") else None
+
+
+def next_phase(phase: Phase | None, event: RunEvent) -> Phase | None:
+    """The phase of knowledge rehydration after something happened (L13). Before any start of a session it is None."""
+    if event == "start":
+        return "new-bootstrap"
+    if event == "resume":
+        return "resume-bootstrap"
+    if event == "answer":
+        return "step"
+    if event == "prompt-over-unfinished" and phase not in ("new-bootstrap", "resume-bootstrap"):
+        return "step"
+    return phase
