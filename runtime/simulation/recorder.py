@@ -7,28 +7,31 @@ A process that is gone records nothing more, and its clients learn nothing more:
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, Literal, Protocol, final
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, final
 
 import attrs
 import trio
 
 from ...store import Mode, ReadError, ReadResult, Receipt, StrataflowError
+from ..transactions_again import TRANSACT_ATTEMPTS
 from .history import Call, CallKind, History, Read
+from .recorded_transactions import ABSENT, Attempts, Function, RecordedTransaction, note_receipt
 from .threads import ProcessKilled
 from .trace import Trace
 
 if TYPE_CHECKING:
     from ..session import Session
 
+T = TypeVar("T")
+
 # What a cancelled caller loses: the innermost piece of work that may be given up and begun again.
 CLIENT: ContextVar[trio.CancelScope | None] = ContextVar("strataflow_client", default=None)
 
 # Refusals that leave open whether something was stored.
 _UNKNOWN = frozenset({"E_BROKEN", "E_CLOSED"})
-_ABSENT = frozenset({"E_MISSING", "E_RANGE"})
 # Between two moments at the same virtual time.
 _TICK_S = 1e-6
 
@@ -100,12 +103,6 @@ class Recorder:
                 call.changed = call.seq = call.revision = call.transition_id = call.code = None
         if caller.is_gone:
             raise ProcessKilled
-
-
-def note_receipt(call: Call, receipt: Receipt) -> None:
-    """What a receipt says."""
-    call.changed, call.seq = receipt.changed, receipt.seq
-    call.revision, call.transition_id = receipt.revision, receipt.transition_id
 
 
 def note_reads(call: Call, paths: Sequence[str], projection: str, result: ReadResult) -> None:
@@ -181,7 +178,7 @@ class RecordedSession:
             try:
                 result = await self._session.read_state(path, paths=paths, projection=projection, fresh=fresh)
             except ReadError as error:
-                if error.code not in _ABSENT or len(names) != 1 or projection == "patch":
+                if error.code not in ABSENT or len(names) != 1 or projection == "patch":
                     raise
                 # An answer: nothing is there.
                 absence = error
@@ -191,6 +188,44 @@ class RecordedSession:
         if absence is not None:
             raise absence
         return result
+
+    @asynccontextmanager
+    async def transaction(self, *, request_id: str | None = None) -> AsyncIterator[RecordedTransaction]:
+        """See ``Session.transaction``. Without a request id the call gets one."""
+        request_id = request_id or self._recorder.request_id(self._caller)
+        with self._call("transaction", request_id=request_id) as call:
+            async with self._session.transaction(request_id=request_id) as transaction:
+                yield RecordedTransaction(transaction, call)
+            if transaction.receipt is not None:
+                note_receipt(call, transaction.receipt)
+
+    async def transact(
+        self,
+        fn: Function[T],
+        *,
+        attempts: int = TRANSACT_ATTEMPTS,
+        request_id: str | None = None,
+        or_else: Function[T] | None = None,
+    ) -> T:
+        """See ``Session.transact``. Without a request id the call gets one."""
+        request_id = request_id or self._recorder.request_id(self._caller)
+        with self._call("transaction", request_id=request_id) as call:
+            made = Attempts(call)
+            value = await self._session.transact(
+                made.of(fn),
+                attempts=attempts,
+                request_id=request_id,
+                or_else=None if or_else is None else made.of(or_else),
+            )
+            made.note()
+        return value
+
+    async def wait_for(self, path: str, predicate: Callable[[Any], Any]) -> Any:
+        """See ``Session.wait_for``. What it returns counts as read."""
+        with self._call("read") as call:
+            value = await self._session.wait_for(path, predicate)
+            call.steps.append(Read(path, copy.deepcopy(value), value is None))
+        return value
 
     async def set_mode(self, mode: Mode) -> Mode:
         """See ``Session.set_mode``."""

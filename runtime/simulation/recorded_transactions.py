@@ -1,0 +1,95 @@
+"""Transactions as the history keeps them: the steps of the attempt that was the last one, and how it ended."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, final
+
+import attrs
+
+from ...store import ReadError, ReadProjection, ReadResult, Receipt
+from .history import Call, Read
+
+if TYPE_CHECKING:
+    from ..transactions import Transaction
+
+T = TypeVar("T")
+Function = Callable[["RecordedTransaction"], Awaitable[T] | T]
+
+ABSENT = frozenset({"E_MISSING", "E_RANGE"})
+
+
+def note_receipt(call: Call, receipt: Receipt) -> None:
+    """What a receipt says."""
+    call.changed, call.seq = receipt.changed, receipt.seq
+    call.revision, call.transition_id = receipt.revision, receipt.transition_id
+
+
+@final
+@attrs.define(eq=False, repr=False)
+class RecordedTransaction:
+    """A ``Transaction`` whose steps are recorded. It has the methods of a transaction; see there."""
+
+    _transaction: Transaction
+    _call: Call
+
+    def __repr__(self) -> str:
+        return f"<Recorded {self._transaction!r}>"
+
+    @property
+    def receipt(self) -> Receipt | None:
+        """See ``Transaction``."""
+        return self._transaction.receipt
+
+    def read(self, path: str, projection: ReadProjection = "value") -> ReadResult:
+        """See ``Transaction.read``."""
+        try:
+            result = self._transaction.read(path, projection)
+        except ReadError as error:
+            if error.code in ABSENT:
+                self._call.steps.append(Read(path, None, True, projection))
+            raise
+        found = result.keys if projection == "keys" else result.value
+        self._call.steps.append(Read(path, copy.deepcopy(found), result.hint is not None, projection))
+        return result
+
+    def patch(
+        self,
+        *,
+        global_: Mapping[str, Any] | None = None,
+        cwd: Mapping[str, Any] | None = None,
+        session: Mapping[str, Any] | None = None,
+    ) -> None:
+        """See ``Transaction.patch``."""
+        self._transaction.patch(global_=global_, cwd=cwd, session=session)
+        given = {"global": global_, "cwd": cwd, "session": session}
+        self._call.steps.append(copy.deepcopy({name: patch for name, patch in given.items() if patch is not None}))
+
+    async def retry(self) -> NoReturn:
+        """See ``Transaction.retry``."""
+        await self._transaction.retry()
+
+
+@final
+@attrs.define(eq=False)
+class Attempts:
+    """The attempts of one ``transact``: each begins the record anew."""
+
+    _call: Call
+    last: Transaction | None = attrs.field(default=None, init=False)
+
+    def of(self, function: Function[T]) -> Callable[[Transaction], Awaitable[T] | T]:
+        """The function as ``Session.transact`` takes it."""
+
+        def attempt(transaction: Transaction) -> Awaitable[T] | T:
+            self.last = transaction
+            self._call.steps.clear()
+            return function(RecordedTransaction(transaction, self._call))
+
+        return attempt
+
+    def note(self) -> None:
+        """The last attempt was accepted."""
+        if self.last is not None and self.last.receipt is not None:
+            note_receipt(self._call, self.last.receipt)
