@@ -172,6 +172,30 @@ async def test_what_another_process_was_told_meanwhile_is_told_here(autojump_clo
         assert await value(session, "global.working.n") == 3  # nobody is answered before he has followed
 
 
+@holds("Ours-12", "Ours-2", "M3")
+@pytest.mark.parametrize("pause_s", [0, 5])
+@pytest.mark.parametrize("asks", ["again", "outcome", "with others"])
+async def test_nobody_is_told_of_a_call_that_could_still_be_lost(
+    autojump_clock: trio.testing.MockClock, pause_s: float, asks: str
+) -> None:
+    machine = SimulatedMachine()
+    async with (
+        session_in(machine, "careful") as (runtime, careful),
+        session_in(machine, "quick", "other", durability="process") as (_, quick),
+        trio.open_nursery() as nursery,
+    ):
+        await careful.patch_state(cwd=SET)
+        await trio.sleep(pause_s)
+        receipt = await quick.patch_state(global_=SET, request_id="r")
+        if asks == "with others":
+            nursery.start_soon(partial(careful.patch_state, cwd={"working": {"n": 2}}))
+        told = await (runtime.outcome("r") if asks == "outcome" else careful.patch_state(global_=SET, request_id="r"))
+        assert told == (Outcome("accepted", receipt=receipt) if asks == "outcome" else receipt)
+        found = machine.after_power_cut("lose")
+    async with simulated(found, "later") as runtime:
+        assert await runtime.outcome("r") == Outcome("accepted", receipt=receipt)
+
+
 @holds("Ours-12", "Ours-3")
 async def test_a_call_staged_on_an_old_state_is_judged_again_before_it_is_remembered(
     autojump_clock: trio.testing.MockClock,
