@@ -115,6 +115,8 @@ EXTRA: Mapping[str, frozenset[str]] = {
     "store/journal_connection.py": frozenset({"ctypes"}),
     # The peer of the benchmarks is SQLite as another program would use it; it knows nothing of our journal.
     "runtime/benchmark/peer.py": frozenset({"sqlite3"}),
+    # It is a part of pytest where there is pytest; nobody else imports it.
+    "src/strataflow/pytest_plugin.py": frozenset({"pytest"}),
 }
 ONLY_IN: Mapping[str, tuple[str, ...]] = {
     "orjson": ("store/codec.py",),

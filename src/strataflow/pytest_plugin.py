@@ -1,0 +1,220 @@
+"""strataflow for pytest: run a test in simulated worlds, one test for each seed.
+
+A test that asks for ``strataflow_world`` becomes as many tests as it has seeds. A seed is a parameter of the test, so
+that its name, its run and its place among several workers are the same every time.
+
+::
+
+    @pytest.mark.strataflow(seeds=50, faults="default,kill=0.05")
+    def test_no_answer_is_lost(strataflow_world):
+        strataflow_world.simulate(workload, check=check)
+
+pytest loads this module in every project where strataflow is installed, also where nobody simulates anything. So it
+imports nothing but pytest; the event loop and the simulator come with the first fixture that needs them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+from collections.abc import Awaitable, Callable, Iterable
+from typing import TYPE_CHECKING, Any, NoReturn, final
+
+import pytest
+
+if TYPE_CHECKING:
+    from .simulation import FaultPlan, Process, Report
+
+__all__ = ["SEEDS_DEFAULT", "StrataflowWorld", "strataflow_faults", "strataflow_world"]
+
+# How many seeds a test has that does not say. A world of some dozen calls takes a tenth of a second.
+SEEDS_DEFAULT = 10
+
+_MARKER = "strataflow"
+_SEED = "_strataflow_seed"
+_MARKER_HELP = (
+    f"{_MARKER}(seeds=…, faults=…): seeds of a test that uses strataflow_world, a number or a list; and its fault plan "
+    "as text"
+)
+
+
+@final
+class StrataflowWorld:
+    """What the fixture ``strataflow_world`` gives.
+
+    Attributes:
+      seed: of this test.
+      faults: the plan of this test.
+      reports: of the runs so far, also of one that has failed.
+    """
+
+    def __init__(self, seed: int, faults: FaultPlan, forced: FaultPlan | None, command: str) -> None:
+        self.seed = seed
+        self.faults = faults if forced is None else forced
+        self.reports: list[Report] = []
+        self._forced = forced
+        self._command = command
+
+    def __repr__(self) -> str:
+        return f"<StrataflowWorld of seed {self.seed}>"
+
+    def simulate(
+        self,
+        workload: Callable[[Process], Awaitable[None]] | None = None,
+        *,
+        faults: FaultPlan | str | None = None,
+        **options: Any,
+    ) -> Report:
+        """Run one world with the seed of the test; the test fails if a promise was not kept.
+
+        Args:
+          workload, options: as for ``strataflow.simulate``, without ``seed``.
+          faults: another plan for this run. ``--strataflow-faults`` counts more.
+
+        It runs an event loop of its own: call it from a plain ``def``.
+        """
+        from trio.lowlevel import in_trio_run
+
+        from . import simulation
+
+        if in_trio_run():
+            _fail("strataflow_world.simulate runs an event loop of its own: make the test a plain def, not async def")
+        if "seed" in options:
+            raise TypeError("strataflow_world.simulate takes the seed of the test; strataflow.simulate takes any")
+        plan = self._forced or (self.faults if faults is None else _plan_of(faults))
+        report = simulation.simulate(workload, seed=self.seed, faults=plan, **options)
+        self.reports.append(report)
+        if not report.is_ok:
+            _fail(self._text_of(report))
+        return report
+
+    def _text_of(self, report: Report) -> str:
+        # The report's own command repeats the scripted workload; the workload here is known to the test alone.
+        told = [line for line in report.to_text().splitlines() if not line.startswith("repeat: ")]
+        repeat = f"{self._command} --strataflow-seed {self.seed}"
+        if self._forced is not None:
+            repeat += f" --strataflow-faults {shlex.quote(str(self._forced))}"
+        told.append(f"repeat: {repeat}")
+        if report.struck:
+            places = ",".join(map(str, report.struck))
+            told.append(f"its faults one by one, to leave some out: --strataflow-faults {shlex.quote(places)}")
+        return "\n".join(told)
+
+
+# -- fixtures ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(name=_SEED)
+def _seed(request: pytest.FixtureRequest) -> int:
+    # A test that asks for the world only while it runs has no parameter: it gets the first seed.
+    return request.param if hasattr(request, "param") else _seeds_of(request.node, request.config)[0]
+
+
+@pytest.fixture
+def strataflow_faults(request: pytest.FixtureRequest) -> FaultPlan:
+    """Which faults strike in ``strataflow_world``: a ``strataflow.simulation.FaultPlan``, by default the default plan.
+
+    Choose others with ``@pytest.mark.strataflow(faults="kill=0.05")``, or with a fixture of your own that has this name
+    and returns a plan or its text.
+    """
+    return _plan_of(_marked(request.node, "faults", "default"))
+
+
+@pytest.fixture
+def strataflow_world(
+    request: pytest.FixtureRequest, strataflow_faults: FaultPlan | str, _strataflow_seed: int
+) -> StrataflowWorld:
+    """A simulated world for your agents: ``strataflow_world.simulate(workload, check=check)``.
+
+    The test is run once for each seed: 10 of them, or as ``@pytest.mark.strataflow(seeds=50)`` says.
+    """
+    given = request.config.getoption("strataflow_faults")
+    forced = None if given is None else _plan_of(given)
+    command = f"pytest {shlex.quote(request.config.cwd_relative_nodeid(request.node.nodeid))}"
+    return StrataflowWorld(_strataflow_seed, _plan_of(strataflow_faults), forced, command)
+
+
+# -- hooks ------------------------------------------------------------------------------------------------------------
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """The options of the command line."""
+    group = parser.getgroup("strataflow", "strataflow: simulated worlds")
+    group.addoption(
+        "--strataflow-seeds", type=_from_one, metavar="N", help="so many seeds for each test that uses strataflow_world"
+    )
+    group.addoption(
+        "--strataflow-seed", type=_from_zero, metavar="N", help="this seed only; with --strataflow-seeds the first one"
+    )
+    group.addoption(
+        "--strataflow-faults", metavar="PLAN", help="this fault plan instead of the ones of the tests, such as kill@31"
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Make the marker known."""
+    config.addinivalue_line("markers", _MARKER_HELP)
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """One test for each seed."""
+    if _SEED in metafunc.fixturenames:
+        seeds = _seeds_of(metafunc.definition, metafunc.config)
+        metafunc.parametrize(_SEED, seeds, indirect=True, ids=[f"seed{seed}" for seed in seeds])
+
+
+# -- what was asked for -----------------------------------------------------------------------------------------------
+
+
+def _seeds_of(item: pytest.Item, config: pytest.Config) -> list[int]:
+    first, count = config.getoption("strataflow_seed"), config.getoption("strataflow_seeds")
+    if first is not None:
+        return list(range(first, first + (1 if count is None else count)))
+    marked = _marked(item, "seeds", SEEDS_DEFAULT)
+    if type(marked) is int and marked > 0:
+        return list(range(marked if count is None else count))
+    # Seeds that are named one by one are there for a reason: a count from outside does not replace them.
+    seeds = list(marked) if isinstance(marked, Iterable) else []
+    if not (seeds and all(type(seed) is int and seed >= 0 for seed in seeds)):
+        _fail(f"@pytest.mark.{_MARKER}: seeds is {marked!r}; it must be a number from 1 on or a list of seeds")
+    return seeds
+
+
+def _marked(item: pytest.Item, name: str, default: Any) -> Any:
+    """An argument of the nearest marker that has it."""
+    for marker in item.iter_markers(_MARKER):
+        if marker.args or marker.kwargs.keys() - {"seeds", "faults"}:
+            _fail(f"@pytest.mark.{_MARKER} takes seeds= and faults=, and nothing else")
+        if name in marker.kwargs:
+            return marker.kwargs[name]
+    return default
+
+
+def _plan_of(faults: FaultPlan | str) -> FaultPlan:
+    from . import simulation
+    from .runtime import ConfigError
+
+    if not isinstance(faults, str):
+        return faults
+    try:
+        return simulation.FaultPlan.parse(faults)
+    except ConfigError as error:
+        _fail(error.message)
+
+
+def _from_zero(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text[:40]!r} is no whole number")
+    return int(text)
+
+
+def _from_one(text: str) -> int:
+    number = _from_zero(text)
+    if number == 0:
+        raise argparse.ArgumentTypeError("it must be at least 1")
+    return number
+
+
+def _fail(text: str) -> NoReturn:
+    # The lines of this module say nothing to whoever reads the failure.
+    pytest.fail(text, pytrace=False)
