@@ -7,7 +7,7 @@ rows are pruned under it, and where two processes ask for the same things at onc
 
 Method: each call adds one to a counter of its own number, which a call carried out twice would show, and the revision
 of the scope counts all of them. A story is stopped one change later each time (``every_stop``), the machine found in
-several states, and opened again; or runtimes in virtual time are killed at a step that a seed draws, again and again.
+several states, and opened again; or runtimes under a MockClock are killed at moments that a seed draws, again and again.
 Rows are pruned down to one, and only some receipts are kept, so that every way into the table is walked.
 """
 
@@ -106,7 +106,7 @@ def check(machine: SimulatedMachine, notes: Notes, sure: bool) -> None:
     last.close()
 
 
-@holds("Ours-12", "M1", "M2", "J4")
+@holds("Ours-12", "design M1", "design M2", "J4")
 @pytest.mark.parametrize("level", ["power", "process"])
 def test_after_any_power_cut_outcomes_agree_with_memory_and_calls_happen_once(level: Durability) -> None:
     stops = 0
@@ -121,7 +121,7 @@ def test_after_any_power_cut_outcomes_agree_with_memory_and_calls_happen_once(le
     assert stops > 80
 
 
-@holds("Ours-12", "M1", "M2")
+@holds("Ours-12", "design M1", "design M2")
 @pytest.mark.parametrize("level", ["power", "process"])
 def test_after_any_kill_outcomes_agree_with_memory_and_calls_happen_once(level: Durability) -> None:
     for stop, machine, notes in every_stop(story(level), kill=True):
@@ -208,7 +208,7 @@ def attempts(numbers: list[int]) -> Iterator[tuple[int, int]]:
         yield attempt, numbers[attempt % len(numbers)]
 
 
-@holds("Ours-12", "M1", "M2", "Ours-3")
+@holds("Ours-12", "design M1", "design M2", "Ours-3")
 def test_two_processes_that_die_again_and_again_carry_out_each_request_once() -> None:
     deaths = 0
     for seed in range(40):

@@ -17,6 +17,7 @@ PUBLIC_NAMES = {
     "Json",
     "MissingDeletion",
     "Mode",
+    "Outcome",
     "ReadError",
     "ReadResult",
     "Receipt",

@@ -133,7 +133,7 @@ async def test_a_cancelled_caller_can_learn_of_its_refusal(autojump_clock: trio.
         assert questions[0].result.error.code == "E_INDEX"
 
 
-@holds("Ours-12", "M2")
+@holds("Ours-12", "design M2")
 async def test_one_id_twice_in_a_batch_is_one_change(autojump_clock: trio.testing.MockClock) -> None:
     threads = GatedThreads()
     async with session_in(SimulatedMachine(), threads=threads) as (runtime, session), trio.open_nursery() as nursery:
@@ -172,7 +172,7 @@ async def test_what_another_process_was_told_meanwhile_is_told_here(autojump_clo
         assert await value(session, "global.working.n") == 3  # nobody is answered before he has followed
 
 
-@holds("Ours-12", "Ours-2", "M3")
+@holds("Ours-12", "Ours-2", "design M3")
 @pytest.mark.parametrize("pause_s", [0, 5])
 @pytest.mark.parametrize("asks", ["again", "outcome", "with others"])
 async def test_nobody_is_told_of_a_call_that_could_still_be_lost(
@@ -217,7 +217,7 @@ async def test_a_call_staged_on_an_old_state_is_judged_again_before_it_is_rememb
         assert (await runtime.outcome("s")).state == "refused"
 
 
-@holds("Ours-12", "Ours-17", "M4")
+@holds("Ours-12", "Ours-17", "design M4")
 def test_an_outcome_that_was_unknown_is_known_after_recovery() -> None:
     """The n-th operation of the disk fails: the append itself, its sync, or what recovery does."""
     ways: list[FailedSync] = ["stays", "reverts", "zeros"]

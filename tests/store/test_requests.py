@@ -123,7 +123,7 @@ def test_what_is_kept_of_a_refusal_keeps_nothing_else_alive() -> None:
     assert found.refused()
 
 
-@holds("Ours-12", "M2")
+@holds("Ours-12", "design M2")
 def test_calls_of_one_draft_see_each_others_outcomes(tmp_path: Path) -> None:
     with OpenedStore.open(tmp_path / "state-flow") as store:
 
