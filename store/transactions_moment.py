@@ -56,8 +56,10 @@ def moment_of(store: MemoryStore, address: SessionAddress, drafted: Mapping[str,
         if image is None:
             image = store.images.get(scope)
         if scope in store.errors:
-            # Reads that need it fail; what is healthy can still be read (Ours-18).
+            # Reads of it fail; what is healthy can still be read, and the effective view has its last image (Ours-18).
             unreadable[name] = store.errors[scope]
+            if image is not None and image.state is not None:
+                scopes[name] = image.state
         elif image is None:
             raise StoreError("E_CLOSED", f"{scope or 'global'}: the session was closed meanwhile; open it again")
         elif drafted is not None and scope in store.stale:

@@ -53,6 +53,12 @@ class Conflict:
 
 
 def conflict_from(document: dict[str, Any]) -> Conflict:
-    """The inverse of ``Conflict.to_json``."""
+    """The inverse of ``Conflict.to_json``; values that are not told are None."""
     transition = document["transition"]
-    return Conflict(**{**document, "transition": None if transition is None else ChangedBy(**transition)})
+    return Conflict(
+        document["path"],
+        document["projection"],
+        document.get("read"),
+        document.get("now"),
+        None if transition is None else ChangedBy(**transition),
+    )

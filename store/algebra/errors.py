@@ -97,6 +97,14 @@ class ConflictError(StrataflowError):
         """The same as objects. They share their values with ``data``."""
         return tuple(conflict_from(document) for document in self.data["conflicts"])
 
+    def without_values(self) -> ConflictError:
+        """The error for keeping: values may be large, and belong to memory until somebody is told of them."""
+        known = [
+            {name: member for name, member in conflict.items() if name not in ("read", "now")}
+            for conflict in self.data["conflicts"]
+        ]
+        return ConflictError(self.code, self.message, **{**self.data, "conflicts": known})
+
 
 class RequestError(StrataflowError):
     """A line of the tool protocol was not a request. Send one JSON object a line."""

@@ -10,6 +10,7 @@ import attrs
 
 from strataflow.store import (
     Attempt,
+    ConflictError,
     Draft,
     Json,
     MemoryStore,
@@ -78,6 +79,15 @@ class TinyStore:
     def values(self, address: SessionAddress) -> list[Json]:
         """The three scopes."""
         return [image.state.value if image.state else {} for image in self.memory.trio(address)]
+
+
+def conflicts_of(store: TinyStore, address: SessionAddress, attempt: Attempt) -> list[tuple[str, str, Any, Any]]:
+    """The conflicts with which an attempt ends: path, projection, read, now. Empty if it commits."""
+    try:
+        store.finish(address, attempt)
+    except ConflictError as error:
+        return [(found.path, found.projection, found.read, found.now) for found in error.conflicts]
+    return []
 
 
 def patches_of(given: Json) -> Json:
