@@ -49,7 +49,8 @@ def _soundness(path: str, facts: JournalFacts) -> Iterator[Finding]:
         yield Finding("problem", "counters", path, words)
     positions = [row.content.position for row in facts.rows]
     ids = [row.content.transition_id for row in facts.rows if row.content.transition_id is not None]
-    if positions != sorted(positions) or len(set(ids)) != len(ids):
+    requests = [row.content.request_id for row in facts.rows if row.content.request_id is not None]
+    if positions != sorted(positions) or any(len(set(found)) != len(found) for found in (ids, requests)):
         yield Finding("problem", "row-order", path, f"its rows contradict each other in order or id; {remedy}")
 
 

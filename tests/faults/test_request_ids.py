@@ -7,8 +7,8 @@ rows are pruned under it, and where two processes ask for the same things at onc
 
 Method: each call adds one to a counter of its own number, which a call carried out twice would show, and the revision
 of the scope counts all of them. A story is stopped one change later each time (``every_stop``), the machine found in
-several states, and opened again; or runtimes under a MockClock are killed at moments that a seed draws, again and again.
-Rows are pruned down to one, and only some receipts are kept, so that every way into the table is walked.
+several states, and opened again; or runtimes under a MockClock are killed again and again, when a seed says so.
+Rows are pruned down to one, so that most receipts have left their row when they are asked for.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ REFUSED = "refused"
 
 @pytest.fixture(autouse=True)
 def short_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rows are pruned as soon as they may be. Receipts are kept for more calls than a story has."""
+    """Rows are pruned as soon as they may be."""
     monkeypatch.setitem(write_checkpoint.__globals__, "HISTORY_LIMIT_MAX", 0)
 
 

@@ -134,3 +134,15 @@ def test_requests_outlive_checkpoints_and_reopening_but_not_a_journal_that_is_se
     with OpenedStore.open(root, "writer-4") as store:
         assert store.outcome("r") is None
         assert store.patch(global_={"working": {"n": 4}}, request_id="r").changed
+
+
+def test_the_doctor_finds_a_request_that_was_carried_out_twice(tmp_path: Path) -> None:
+    root = tmp_path / "state-flow"
+    with OpenedStore.open(root) as store:
+        store.patch(global_={"working": {"n": 1}}, request_id="r")
+        store.patch(global_={"working": {"n": 2}}, request_id="s")
+    reader = reader_of(root, tmp_path / "scratch")
+    assert diagnose(reader.ground, reader.journal).is_clean
+    with closing(sqlite3.connect(root / ".strataflow/journal.db")) as other, other:
+        other.execute("update rows set request_id = 'r'")
+    assert [finding.severity for finding in diagnose(reader.ground, reader.journal).of("row-order")] == ["problem"]
