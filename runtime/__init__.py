@@ -49,6 +49,7 @@ from .places import agent_folder, store_folder
 from .requests import Outcome, check_request_id
 from .session import Session
 from .session_log import LOG_LIMIT_DEFAULT
+from .transactions import Transaction
 from .watching import Watch
 
 if typing.TYPE_CHECKING:
@@ -119,6 +120,7 @@ __all__ = [
     "Status",
     "StoreError",
     "StrataflowError",
+    "Transaction",
     "UnlockReport",
     "Watch",
     "WorldSetting",

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from kit.hand_stores import CWD, SESSION
-from strataflow.runtime import Mode, Runtime, Session, StrataflowError, open_runtime
+from strataflow.runtime import ConflictError, Mode, Runtime, Session, StrataflowError, open_runtime
 from strataflow.runtime.joining import Seams
 from strataflow.runtime.opening import open_runtime_in
 from strataflow.runtime.threads import open_threads
@@ -85,3 +85,11 @@ def refused(*codes: str) -> Iterator[pytest.ExceptionInfo[StrataflowError]]:
     with pytest.raises(StrataflowError) as caught:
         yield caught
     assert caught.value.code in codes, caught.value
+
+
+@contextmanager
+def conflicting() -> Iterator[pytest.ExceptionInfo[ConflictError]]:
+    """The body must end with a conflict."""
+    with pytest.raises(ConflictError) as caught:
+        yield caught
+    assert caught.value.code == "E_CONFLICT"

@@ -10,9 +10,12 @@ from kit.source_tree import FACE_FOLDER, ROOT
 
 PUBLIC_NAMES = {
     "CallError",
+    "ChangedBy",
     "CheckpointReport",
     "CloseReport",
     "ConfigError",
+    "Conflict",
+    "ConflictError",
     "Durability",
     "Json",
     "MissingDeletion",
@@ -29,6 +32,7 @@ PUBLIC_NAMES = {
     "Settings",
     "StoreError",
     "StrataflowError",
+    "Transaction",
     "__version__",
     "apply_patch",
     "open_runtime",
