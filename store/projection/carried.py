@@ -6,8 +6,10 @@
                                |  |
                                |  +--request with another past--> live''   "native"
                                +--end(reason)--> ended --request--> live'' reason
+    any  --request without memory to show--> plain --request--> live
     live: one head with one id, the native messages sent so far, updates at fixed places among them,
           and the view of the memory that all this has told.
+    plain: the host's messages as they are (off mode, or nothing is loaded).
 
 Only ``project``, ``acknowledge`` and ``end`` move it; each gives a new value, so a caller that drops the new value has
 dropped the step (C12).
@@ -45,6 +47,7 @@ class Live:
       native: the host's messages that were sent.
       invalidations, phase: the same of these.
       systems: how many system messages there were when the section was placed.
+      unseen: tool calls whose receipts count as told but were in no request yet, with what was told before each.
     """
 
     id: str | None
@@ -55,14 +58,21 @@ class Live:
     invalidations: list[Json] = attrs.field(factory=list)
     phase: Phase | None = None
     systems: int = 0
+    unseen: tuple[tuple[str, Shown], ...] = ()
 
 
 @attrs.frozen(eq=False)
 class Carried:
-    """The value that is carried. ``ended`` says why the next request begins anew, if there is no live projection."""
+    """The value that is carried.
+
+    Attributes:
+      ended: why the next request begins anew, if there is no live projection.
+      plain: the messages of the last request, if it showed no memory.
+    """
 
     live: Live | None = None
     ended: Rebase = "session"
+    plain: tuple[Message, ...] | None = None
 
     @property
     def projection_id(self) -> str | None:

@@ -31,7 +31,7 @@ def project(carried: Carried, request: ContextRequest, dump: Dump) -> tuple[Carr
     own messages in it, synthetic ones as copies.
     """
     if request.mode == "off":
-        return end(carried, "mode"), with_section(request.messages, None), None
+        return _plain(end(carried, "mode"), "mode", with_section(request.messages, None))
     kind, live = kind_of(request), carried.live
     native, systems = _with_protocol(live, request)
     chosen = _chosen(native, request)
@@ -39,13 +39,23 @@ def project(carried: Carried, request: ContextRequest, dump: Dump) -> tuple[Carr
     if reason is not None:
         if kind is None:
             # Nothing can be shown, so nothing begins. (A live projection would go on, only without updates.)
-            return end(carried, reason), native, None
+            return _plain(end(carried, reason), "session", native)
         native, systems = _with_protocol(None, request)
         live, chosen = _begun(request, kind, dump), _chosen(native, request)
     assert live is not None
     live = _updated(_extended(live, chosen, systems), request, dump)
     messages = [item.message() if isinstance(item, Synthetic) else item for item in live.sent]
     return carried if live is carried.live else Carried(live), messages, reason
+
+
+def _plain(
+    carried: Carried, later: Rebase, messages: Sequence[Message]
+) -> tuple[Carried, Sequence[Message], Rebase | None]:
+    """A request without memory. ``later`` is why the next one that shows memory will not continue it."""
+    reason: Rebase | None = carried.ended
+    if carried.plain is not None:
+        reason = None if tuple(messages[: len(carried.plain)]) == carried.plain else "native"
+    return Carried(None, later, tuple(messages)), messages, reason
 
 
 def preview(request: ContextRequest, dump: Dump) -> Sequence[Message]:
@@ -107,10 +117,19 @@ def _begun(request: ContextRequest, kind: HeadKind, dump: Dump) -> Live:
 
 
 def _extended(live: Live, chosen: Sequence[Message], systems: int) -> Live:
+    """The projection with the native messages that are new.
+
+    A receipt whose message is not among them was lost on its way (an aborted call, a host that cuts): then nobody was
+    told of it or of what came after, and the update that follows tells it. (X2)
+    """
     new = tuple(chosen[len(live.native) :])
-    if not new and live.systems == systems:
+    shown = live.shown
+    if live.unseen:
+        arrived = {message.get("toolCallId") for message in new}
+        shown = next((before for call_id, before in live.unseen if call_id not in arrived), shown)
+    elif not new and live.systems == systems:
         return live
-    return attrs.evolve(live, native=live.native + new, sent=live.sent + new, systems=systems)
+    return attrs.evolve(live, native=live.native + new, sent=live.sent + new, systems=systems, shown=shown, unseen=())
 
 
 def _updated(live: Live, request: ContextRequest, dump: Dump) -> Live:

@@ -39,6 +39,7 @@ class AcceptedCall:
       after: the scopes once it was accepted, or later.
       cascaded: see ``StagedCall``.
       hints: of stale cards, now.
+      call_id: of the tool call; if it is given the next request is checked for its result.
     """
 
     patches: Mapping[ScopeName, Json]
@@ -47,13 +48,14 @@ class AcceptedCall:
     cascaded: tuple[str, ...] = ()
     hints: Hints = attrs.field(factory=dict)
     mode: Mode = "active"
+    call_id: str | None = None
 
 
 def acknowledge(carried: Carried, call: AcceptedCall, dump: Dump) -> tuple[Carried, Json | None]:
     """The ``state_updates`` of a call (T21), None if there is nothing to tell, and what to carry on.
 
-    The new value counts as told (T30): take it over when the receipt goes out, and drop it if the receipt is lost, then
-    the next request tells the same as an update.
+    The new value counts as told (T30), so that no update repeats it. Drop the value if the receipt does not go out;
+    if it gets lost later, a given ``call_id`` lets the next request notice. Either way an update tells it then.
     """
     live = carried.live
     if live is None or live.shown is None:
@@ -64,7 +66,10 @@ def acknowledge(carried: Carried, call: AcceptedCall, dump: Dump) -> tuple[Carri
     base = live.shown
     new = look(call.after, call.hints, hides_response=base.hides_response, dump=dump, last=base)
     updates = _state_updates(call, base, new, live.id)
-    return carried if new is base else Carried(attrs.evolve(live, shown=new)), updates
+    if new is base:
+        return carried, updates
+    unseen = live.unseen if call.call_id is None else (*live.unseen, (call.call_id, base))
+    return Carried(attrs.evolve(live, shown=new, unseen=unseen)), updates
 
 
 def receipt_text(updates: Json, dump: Dump) -> str:

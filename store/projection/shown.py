@@ -20,8 +20,19 @@ from typing import Any
 
 import attrs
 
-from ..algebra import PLANES, SCOPES, Json, ScopeName, ScopeState, known_planes, overlay_shared, prune, readable_card
-from ..algebra.cards import readable_cards
+from ..algebra import (
+    PLANES,
+    RUNTIME_MEMBERS,
+    SCOPES,
+    Json,
+    ScopeName,
+    ScopeState,
+    known_planes,
+    overlay_shared,
+    prune,
+    readable_card,
+    readable_cards,
+)
 from ..algebra.overlay import Layers, flattened, plane_layers, step_into
 from .messages import Dump
 from .navigation import navigation_of
@@ -58,7 +69,9 @@ class Shown:
             return NOTHING
         value = flattened(layers)
         if name == "artifacts":
-            value = readable_cards(value)
+            # One look at all names at once: only old files hold provenance in their cards, and most are not old.
+            if not RUNTIME_MEMBERS.isdisjoint(set().union(*value.values())):
+                value = readable_cards(value)
             stale = {path: {**value[path], "hint": text} for path, text in self.hints.items() if path in value}
             value = {**value, **stale} if stale else value
         return value
