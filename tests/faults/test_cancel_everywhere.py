@@ -19,7 +19,7 @@ import trio
 from kit.holds import holds
 from kit.simulated_runtimes import run_seeded, simulated
 from kit.simulated_stores import SimulatedStore
-from strataflow.runtime import Session
+from strataflow.runtime import Session, Transaction
 from strataflow.runtime.simulation.seams import SimulatedMachine
 
 Story = Callable[[SimulatedMachine, list[Any]], Awaitable[None]]
@@ -67,6 +67,23 @@ async def patch(session: Session, notes: list[Any], number: int) -> None:
     notes.append(("acknowledged", number))
 
 
+async def transact(session: Session, notes: list[Any], number: int) -> None:
+    """Its first attempt meets a conflict, so that the second one queues up; three patches, one transition."""
+    notes.append(("begun", number))
+    interferes = iter((True,))
+
+    async def function(tx: Transaction) -> None:
+        tx.read("global.working", "keys")
+        if next(interferes, False):
+            await patch(session, notes, number + 1)
+        change = {"working": {f"n{number}": number}}
+        for name in ("global_", "cwd", "session"):
+            tx.patch(**{name: change})
+
+    await session.transact(function)
+    notes.append(("acknowledged", number))
+
+
 def whole_life(share_with_pi: bool) -> Story:
     async def story(machine: SimulatedMachine, notes: list[Any]) -> None:
         async with simulated(machine, history_limit=2, share_with_pi=share_with_pi) as runtime:
@@ -75,6 +92,7 @@ def whole_life(share_with_pi: bool) -> Story:
             await runtime.checkpoint()
             await session.set_mode("passive")
             await patch(session, notes, 2)
+            await transact(session, notes, 10)
             await trio.sleep(3)
             await session.set_mode("active")
             await session.accept_response("done")
@@ -87,7 +105,7 @@ def whole_life(share_with_pi: bool) -> Story:
 def check(machine: SimulatedMachine, notes: list[Any], share_with_pi: bool = False) -> None:
     """No lock of the first process is held, and a second one finds what was acknowledged."""
     root = f"{machine.root}/.strataflow"
-    for name in ("open.lock", "turn.lock", "checkpoint.lock"):
+    for name in ("open.lock", "turn.lock", "checkpoint.lock", "queue.lock"):
         assert machine.locks.holder(f"{root}/{name}") is None, name
     assert machine.disk.list(f"{root}/open") in (None, [])
     assert machine.disk.stat(f"{machine.root}/.state-flow-publication.lock") is None
@@ -122,6 +140,7 @@ def test_a_program_cancelled_at_any_step_leaves_a_usable_store(share_with_pi: bo
 
 CALLS: dict[str, Callable[[Any, Session, list[Any]], Awaitable[Any]]] = {
     "patch": lambda runtime, session, notes: patch(session, notes, 2),
+    "transact": lambda runtime, session, notes: transact(session, notes, 10),
     "checkpoint": lambda runtime, session, notes: runtime.checkpoint(),
     "set_mode": lambda runtime, session, notes: session.set_mode("passive"),
     "accept_response": lambda runtime, session, notes: session.accept_response("done"),

@@ -1,6 +1,6 @@
 """Real processes that count in one place: every increment counts, and everybody gets its turn.
 
-Goal: no update is lost whatever competes, and a starving transaction gets its turn, after few attempts. Method: processes
+Goal: no update is lost whatever competes, and nobody starves: every transaction gets its turn. Method: processes
 start, meet at a barrier (a line on their input) and increment as fast as they can; one of them may be killed with
 SIGKILL meanwhile. The counts that they were told must be the numbers from one on, without a gap and without a double.
 """
