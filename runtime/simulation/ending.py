@@ -64,17 +64,17 @@ async def _read_all(world: World, process: Process, seen: dict[str, tuple[Any, i
 
 
 def _note_superseded(world: World) -> None:
-    for seq, row in sorted(world.rows().items()):
+    for seq, row in sorted(world.grounds.rows().items()):
         content = row.content
         if content.kind == "superseded" and content.lineage is not None:
-            value, revision = world.superseding[content.lineage.known[0].id]
+            value, revision = world.grounds.superseding[content.lineage.known[0].id]
             world.history.superseded.append(Superseded(seq, content.more["superseded"], value, revision))
 
 
 def _read_files(world: World, seen: dict[str, tuple[Any, int]]) -> None:
     problem, files = None, {}
     try:
-        files = read_files(world.machine)
+        files = read_files(world.grounds.machine)
     except (ValueError, KeyError) as error:
         problem = f"the canonical files do not parse: {error}"
     for scope, (value, revision) in sorted(seen.items()):

@@ -9,26 +9,29 @@ from __future__ import annotations
 
 import json
 import random
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from .canonical_files import read_files
 from .history import Call
-
-if TYPE_CHECKING:
-    from .world import World
+from .recorder import Recorder
+from .seams import SimulatedMachine
 
 STRANGER = "stranger"
 
 
-def write_foreign(world: World, chance: random.Random) -> None:
-    """Replace one scope that is in the files; none if there is none, or if a checkpoint is under way."""
-    machine = world.machine
+def find_victim(machine: SimulatedMachine, detail: str) -> str | None:
+    """The scope that a stranger writes now; None if there is none in the files, or a checkpoint is under way."""
     if machine.journals.has_prepared():
-        return
+        return None
     scopes = [scope for scope in read_files(machine) if "/" not in scope]
-    if not scopes:
-        return
-    scope = chance.choice(scopes)
+    return random.Random(f"foreign {detail}").choice(scopes) if scopes else None
+
+
+def write_foreign(machine: SimulatedMachine, recorder: Recorder, detail: str) -> None:
+    """Replace a scope, and note it in the history."""
+    scope = find_victim(machine, detail)
+    assert scope is not None
+    chance = random.Random(f"foreign value {detail}")
     found = read_files(machine)[scope]
     value = {"working": {**dict(found.value.get("working", {})), "theirs": chance.randrange(1000)}}
     boundary = {"id": f"stranger {chance.getrandbits(32)}", "parent": None, "position": found.position + 1000}
@@ -47,14 +50,12 @@ def write_foreign(world: World, chance: random.Random) -> None:
         machine.disk.unlink(f"{folder}/{name}")
         machine.disk.plant(f"{folder}/{name}", "file", content)
     machine.disk.before_operation = hook
-    now = world.recorder.moment_s()
-    number = len(world.history.calls) + 1
     name = "cwd" if scope else "global"
     owner = found.meta.get("owner", {}).get("cwd", "")
-    call = Call(number, STRANGER, owner, "", "foreign", now, {name: value}, ending="ok")
-    call.ended_s = world.recorder.moment_s()
-    world.history.calls.append(call)
-    world.trace.note(STRANGER, f"call {call.to_json()}")
+    call = Call(len(recorder.history.calls) + 1, STRANGER, owner, "", "foreign", recorder.moment_s(), {name: value})
+    call.ending, call.ended_s = "ok", recorder.moment_s()
+    recorder.history.calls.append(call)
+    recorder.trace.note(STRANGER, f"call {call.to_json()}")
 
 
 def _line(value: Any) -> bytes:

@@ -32,18 +32,19 @@ class Process:
       life: which life, from 1.
       writers: the numbers of the writers that are this process's business.
       random: a generator that follows from the seed of the world, the number and the life.
-      share: what lives of this process leave for later ones, as a program outside of the store would: its own notes.
+      notes: what lives of this process leave for later ones, as a program does outside of its store. It outlives all.
     """
 
     number: int
     life: int
     writers: tuple[int, ...]
     random: random.Random
-    share: dict[str, object]
+    notes: dict[str, object]
     _recorder: Recorder
     scope: trio.CancelScope = attrs.field(factory=trio.CancelScope, init=False)
     gone: trio.Event = attrs.field(factory=trio.Event, init=False)
     is_gone: bool = attrs.field(default=False, init=False)
+    is_opening_or_closing: bool = attrs.field(default=True, init=False)
     _runtime: Runtime | None = attrs.field(default=None, init=False)
 
     def __repr__(self) -> str:
@@ -71,7 +72,11 @@ class Process:
 
     def attach(self, runtime: Runtime) -> None:
         """The store is open."""
-        self._runtime = runtime
+        self._runtime, self.is_opening_or_closing = runtime, False
+
+    def detach(self) -> None:
+        """It is about to be closed."""
+        self.is_opening_or_closing = True
 
     def end(self, release: Callable[[str], None]) -> None:
         """It is gone: nothing of it happens any more. ``release`` frees what the machine holds for it."""

@@ -63,6 +63,8 @@ class Recorder:
     on_refusal: Callable[[Call, StrataflowError], None]
     _time_s: Callable[[], float]
     history: History = attrs.field(factory=History)
+    # Calls that have no answer yet, but for those that wait for something on purpose.
+    pending: dict[int, Call] = attrs.field(factory=dict, init=False)
     _moment_s: float = attrs.field(default=0.0, init=False)
     _requests: int = attrs.field(default=0, init=False)
 
@@ -77,11 +79,18 @@ class Recorder:
         return f"{caller.name}-{self._requests}"
 
     @contextmanager
-    def call(self, caller: Caller, cwd: str, session: str, kind: CallKind, **about: Any) -> Iterator[Call]:
-        """Record one call: it is made in the body, which notes its answer on what is given."""
+    def call(
+        self, caller: Caller, cwd: str, session: str, kind: CallKind, waits: bool = False, **about: Any
+    ) -> Iterator[Call]:
+        """Record one call: it is made in the body, which notes its answer on what is given.
+
+        ``waits``: it may take as long as it likes.
+        """
         number = len(self.history.calls) + 1
         call = Call(number, caller.name, cwd, session, kind, begun_s=self.moment_s(), **about)
         self.history.calls.append(call)
+        if not waits:
+            self.pending[number] = call
         self.trace.note(caller.name, f"call {call.to_json()}")
         self.on_call(call, CLIENT.get())
         try:
@@ -95,6 +104,7 @@ class Recorder:
                 self.on_refusal(call, error)
             raise
         finally:
+            self.pending.pop(number, None)
             if not caller.is_gone:
                 call.ended_s = self.moment_s()
                 self.trace.note(caller.name, f"answer {call.to_json()}")
@@ -193,7 +203,7 @@ class RecordedSession:
     async def transaction(self, *, request_id: str | None = None) -> AsyncIterator[RecordedTransaction]:
         """See ``Session.transaction``. Without a request id the call gets one."""
         request_id = request_id or self._recorder.request_id(self._caller)
-        with self._call("transaction", request_id=request_id) as call:
+        with self._call("transaction", waits=True, request_id=request_id) as call:
             async with self._session.transaction(request_id=request_id) as transaction:
                 yield RecordedTransaction(transaction, call)
             if transaction.receipt is not None:
@@ -209,7 +219,7 @@ class RecordedSession:
     ) -> T:
         """See ``Session.transact``. Without a request id the call gets one."""
         request_id = request_id or self._recorder.request_id(self._caller)
-        with self._call("transaction", request_id=request_id) as call:
+        with self._call("transaction", request_id=request_id, is_choice=or_else is not None or None) as call:
             made = Attempts(call)
             value = await self._session.transact(
                 made.of(fn),
@@ -222,7 +232,7 @@ class RecordedSession:
 
     async def wait_for(self, path: str, predicate: Callable[[Any], Any]) -> Any:
         """See ``Session.wait_for``. What it returns counts as read."""
-        with self._call("read") as call:
+        with self._call("read", waits=True) as call:
             value = await self._session.wait_for(path, predicate)
             call.steps.append(Read(path, copy.deepcopy(value), value is None))
         return value

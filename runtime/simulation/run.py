@@ -16,13 +16,11 @@ from .checking import judge
 from .ending import Check, look_at_everything
 from .fault_plan import FaultPlan
 from .history import Violation
+from .patience import DEADLINE_S, Impulse
 from .report import Report
 from .script import scripted
 from .seams import hash_of
 from .world import Workload, World
-
-# In virtual seconds. The longest wait of the store itself is a minute; a world that takes hours has stopped.
-DEADLINE_S = 36_000.0
 
 
 def simulate(
@@ -64,14 +62,14 @@ def simulate(
         world = World(seed, plan, clock.current_time, processes, writers, durability)
         worlds.append(world)
         with trio.move_on_after(DEADLINE_S) as limit:
-            await world.live(workload or scripted(seed, writers, steps))
+            await world.live(workload or scripted(seed, writers, steps), limit)
             await look_at_everything(world, check)
-        if limit.cancelled_caught:
-            world.found("stuck", _stuck(world))
+        if limit.cancelled_caught and not world.troubles.violations:
+            world.found("stuck", f"the run had not ended after {DEADLINE_S:g} s of virtual time")
         virtual.append(trio.current_time())
 
     with deterministic(seed), _quiet():
-        trio.run(run, clock=clock)
+        trio.run(run, clock=clock, instruments=[Impulse(clock)])
     world = worlds[0]
     violations: list[Violation] = [*world.troubles.violations]
     if not violations:
@@ -89,7 +87,7 @@ def simulate(
         faults=dict(sorted(world.injector.counts.items())),
         struck=tuple(world.injector.struck),
         recoveries=world.recoveries,
-        crash_states=len(world.crash_states),
+        crash_states=len(world.grounds.crash_states),
         violations=tuple(violations),
         history=world.history,
         trace=world.trace.text(),
@@ -117,12 +115,3 @@ def _quiet() -> Iterator[None]:
         yield
     finally:
         log.disabled = before
-
-
-def _stuck(world: World) -> str:
-    waiting = [f"#{call.number} {call.kind} of {call.process}" for call in world.history.calls if call.ended_s is None]
-    alive = ", ".join(world.living) or "none"
-    return (
-        f"nothing had ended after {DEADLINE_S:g} s of virtual time; processes alive: {alive}; "
-        f"calls without an answer: {', '.join(waiting[-5:]) or 'none'}"
-    )

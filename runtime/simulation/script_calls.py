@@ -51,6 +51,8 @@ _PATHS = (
     "global[1].working",
     "session[1].working",
 )
+# How long a list grows.
+_LIST_MAX = 8
 # How long a client waits for a change, in virtual seconds.
 _WAIT_S = 2.0
 
@@ -124,14 +126,16 @@ class Calls:
         """A list gets one more element, in the directory or in private."""
         scope = self.random.choice(("cwd", "session"))
 
-        async def add(tx: RecordedTransaction) -> None:
+        async def add(tx: RecordedTransaction) -> int:
             items = _found(tx, f"{scope}.working.list") or []
             await trio.lowlevel.checkpoint()
-            patch = {"working": {"list": [*items[-7:], self._token()]}}
+            patch = {"working": {"list": [*items[1 - _LIST_MAX :], self._token()]}}
             tx.patch(**{scope: patch})
             assert _found(tx, f"{scope}.working.list")[-1] == patch["working"]["list"][-1]
+            return len(items)
 
-        await session.transact(add)
+        length = await session.transact(add)
+        assert length <= _LIST_MAX
 
     async def _compare(self, session: RecordedSession) -> None:
         """What is written rests on two places and a set of keys that others change."""
@@ -172,7 +176,7 @@ class Calls:
             tx.patch(cwd={"working": {"box": self._token()}})
 
         with trio.move_on_after(_WAIT_S):
-            await session.transact(take, or_else=self.random.choice((None, put)))
+            await session.transact(take, or_else=put if self.random.random() < 0.5 else None)
 
     # -- looking ------------------------------------------------------------------------------------------------
 
