@@ -16,6 +16,7 @@ imports nothing but pytest; the event loop and the simulator come with the first
 from __future__ import annotations
 
 import argparse
+import os
 import shlex
 from collections.abc import Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING, Any, NoReturn, final
@@ -30,6 +31,8 @@ __all__ = ["SEEDS_DEFAULT", "StrataflowWorld", "strataflow_faults", "strataflow_
 # How many seeds a test has that does not say. A world of some dozen calls takes a tenth of a second.
 SEEDS_DEFAULT = 10
 
+# How much of what happened a failure shows.
+_TIMELINE_LINES = 60
 _MARKER = "strataflow"
 _SEED = "_strataflow_seed"
 _MARKER_HELP = (
@@ -48,12 +51,12 @@ class StrataflowWorld:
       reports: of the runs so far, also of one that has failed.
     """
 
-    def __init__(self, seed: int, faults: FaultPlan, forced: FaultPlan | None, command: str) -> None:
+    def __init__(self, seed: int, faults: FaultPlan, forced: FaultPlan | None, item: pytest.Item) -> None:
         self.seed = seed
         self.faults = faults if forced is None else forced
         self.reports: list[Report] = []
         self._forced = forced
-        self._command = command
+        self._item = item
 
     def __repr__(self) -> str:
         return f"<StrataflowWorld of seed {self.seed}>"
@@ -85,13 +88,14 @@ class StrataflowWorld:
         report = simulation.simulate(workload, seed=self.seed, faults=plan, **options)
         self.reports.append(report)
         if not report.is_ok:
+            self._item.add_report_section("call", "strataflow", simulation.timeline(report, _TIMELINE_LINES))
             _fail(self._text_of(report))
         return report
 
     def _text_of(self, report: Report) -> str:
         # The report's own command repeats the scripted workload; the workload here is known to the test alone.
         told = [line for line in report.to_text().splitlines() if not line.startswith("repeat: ")]
-        repeat = f"{self._command} --strataflow-seed {self.seed}"
+        repeat = f"pytest {shlex.quote(_name_of(self._item))} --strataflow-seed {self.seed}"
         if self._forced is not None:
             repeat += f" --strataflow-faults {shlex.quote(str(self._forced))}"
         told.append(f"repeat: {repeat}")
@@ -130,8 +134,7 @@ def strataflow_world(
     """
     given = request.config.getoption("strataflow_faults")
     forced = None if given is None else _plan_of(given)
-    command = f"pytest {shlex.quote(request.config.cwd_relative_nodeid(request.node.nodeid))}"
-    return StrataflowWorld(_strataflow_seed, _plan_of(strataflow_faults), forced, command)
+    return StrataflowWorld(_strataflow_seed, _plan_of(strataflow_faults), forced, request.node)
 
 
 # -- hooks ------------------------------------------------------------------------------------------------------------
@@ -156,6 +159,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", _MARKER_HELP)
 
 
+@pytest.hookimpl(trylast=True)  # the seed stands behind the parameters that a test has of its own
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """One test for each seed."""
     if _SEED in metafunc.fixturenames:
@@ -199,7 +203,13 @@ def _plan_of(faults: FaultPlan | str) -> FaultPlan:
     try:
         return simulation.FaultPlan.parse(faults)
     except ConfigError as error:
-        _fail(error.message)
+        raise pytest.fail.Exception(error.message, pytrace=False) from None
+
+
+def _name_of(item: pytest.Item) -> str:
+    """As a command line in the present folder names it; its own name begins at the root of the project."""
+    file = os.path.relpath(item.path, item.config.invocation_params.dir)
+    return "::".join([file, *item.nodeid.split("::")[1:]])
 
 
 def _from_zero(text: str) -> int:

@@ -10,6 +10,7 @@ from .runtime.simulation.process import Process
 from .runtime.simulation.recorder import RecordedSession
 from .runtime.simulation.report import Report
 from .runtime.simulation.run import simulate
+from .runtime.simulation.timeline import timeline
 
 __all__ = [
     "KINDS",
@@ -23,4 +24,5 @@ __all__ = [
     "Report",
     "Violation",
     "simulate",
+    "timeline",
 ]

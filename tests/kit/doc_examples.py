@@ -5,6 +5,8 @@
     ```python run     a program
     ```sh run         a shell script
     ```console run    lines after "$ " are commands; the other lines show what they print, and are not compared
+    ```console run fails      the same, and the last command ends with 1
+    ```python file=desk.py    not run: the text of a file that later blocks use, of any language
 
 The blocks of one page run in order and share one temporary folder, which is also HOME, so that a page can build on what
 it showed before and nothing of the reader's own is touched.
@@ -28,16 +30,19 @@ _FENCE = re.compile(r"^(?P<indent> *)(?P<fence>`{3,}|~{3,}) *(?P<info>[^`\n]*)$"
 
 @attrs.frozen
 class Example:
-    """One block: where it stands (line of its fence), its language and its text."""
+    """One block: where it stands (line of its fence), its language and its text; the file that it is, or whether it
+    fails."""
 
     page: str
     line: int
     language: str
     text: str
+    file: str = ""
+    fails: bool = False
 
 
 def examples(page: str, text: str) -> list[Example]:
-    """The blocks of ``text`` that are to be run, in order.
+    """The blocks of ``text`` that are to be run, and the files they need, in order.
 
     Raises:
       ValueError: a fence is not closed, or asks to run a language that nobody runs here.
@@ -56,10 +61,13 @@ def examples(page: str, text: str) -> list[Example]:
         if match and match["fence"].startswith(fence) and not match["info"].strip():
             opened = None
             language, *words = info.split() or [""]
-            if "run" in words:
+            block = "\n".join(body) + "\n"
+            if files := [word.removeprefix("file=") for word in words if word.startswith("file=")]:
+                found.append(Example(page, start, language, block, file=files[0]))
+            elif "run" in words:
                 if language not in ("python", "sh", "console"):
                     raise ValueError(f"{page}:{start}: {language!r} blocks cannot be run")
-                found.append(Example(page, start, language, "\n".join(body) + "\n"))
+                found.append(Example(page, start, language, block, fails="fails" in words))
         else:
             body.append(line.removeprefix(indent))
     if opened is not None:
@@ -75,6 +83,9 @@ def commands(text: str) -> str:
 
 def run(example: Example, folder: Path) -> None:
     """Run one block in ``folder``; an AssertionError says where it stands and what it printed."""
+    if example.file:
+        (folder / example.file).write_text(example.text, encoding="utf-8")
+        return
     if example.language == "python":
         program = folder / f"example_{example.line}.py"
         program.write_text(example.text, encoding="utf-8")
@@ -93,11 +104,14 @@ def run(example: Example, folder: Path) -> None:
         text=True,
         timeout=BLOCK_TIMEOUT_S,
     )
-    assert done.returncode == 0, f"{example.page}:{example.line} ended with {done.returncode}:\n{done.stdout}"
+    told = f"{example.page}:{example.line} ended with {done.returncode}:\n{done.stdout}"
+    assert done.returncode == int(example.fails), told
 
 
 def _environment(folder: Path) -> dict[str, str]:
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("STRATAFLOW_", "PI_", "XDG_"))}
+    # An example may run pytest, which is not to know that it runs inside of another.
+    not_theirs = ("STRATAFLOW_", "PI_", "XDG_", "PYTEST_")
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(not_theirs)}
     return kept | {
         "HOME": str(folder),
         "STRATAFLOW_DIR": str(folder / "memory"),

@@ -54,6 +54,14 @@ inside another block: shown, not run
 ~~~sh run
 true
 ~~~
+
+```toml file=a.toml
+a = 1
+```
+
+```console run fails
+$ false
+```
 """
 
 
@@ -62,6 +70,8 @@ def test_blocks_that_say_run_are_found_with_their_lines() -> None:
         Example("page.md", 3, "python", "x = 1\n"),
         Example("page.md", 13, "console", "$ echo one \\\n> two\none two\n"),
         Example("page.md", 25, "sh", "true\n"),
+        Example("page.md", 29, "toml", "a = 1\n", file="a.toml"),
+        Example("page.md", 33, "console", "$ false\n", fails=True),
     ]
     assert commands("$ echo one \\\n> two\none two\n") == "echo one \\\ntwo\n"
 
@@ -86,6 +96,18 @@ def test_a_block_that_cannot_be_run_is_refused() -> None:
 def test_an_example_that_fails_is_named_with_its_line(language: str, text: str, tmp_path: Path) -> None:
     with pytest.raises(AssertionError, match=r"page.md:7"):
         run(Example("page.md", 7, language, text), tmp_path)
+
+
+def test_an_example_that_is_to_fail_must_fail(tmp_path: Path) -> None:
+    run(Example("page.md", 7, "sh", "exit 1\n", fails=True), tmp_path)
+    for text in ("true\n", "exit 2\n"):
+        with pytest.raises(AssertionError, match=r"page.md:7"):
+            run(Example("page.md", 7, "sh", text, fails=True), tmp_path)
+
+
+def test_a_block_that_is_a_file_is_there_for_later_ones(tmp_path: Path) -> None:
+    run(Example("page.md", 1, "toml", "a = 1\n", file="a.toml"), tmp_path)
+    run(Example("page.md", 5, "console", "$ grep -q 'a = 1' a.toml\n"), tmp_path)
 
 
 def test_examples_of_one_page_share_a_home_of_their_own(tmp_path: Path) -> None:
