@@ -1,10 +1,11 @@
 """The door of the actor layer. trio begins here; files, sockets and processes are reached only through ports."""
 
 from .actor import Actor, ActorRef, Request
+from .bell import PollingBell
 from .checkpointer import Checkpointer
-from .limits import PI_POLL_S
+from .limits import PI_POLL_S, POLL_BEAT_S
 from .mailbox import Mailbox, MailboxStatistics
-from .ports import Clock, Ids, Threads
+from .ports import Clock, Ids, JournalBell, Threads
 from .session_actor import AcceptResponse, SelectMode, SessionActor, SessionCell
 from .store_actor import StoreActor, StoreStatistics
 from .store_messages import Checkpoint, CloseScopes, Commit, OpenScopes, Refresh, refusal
@@ -16,6 +17,7 @@ from .watching import Listener, WatchHub
 
 __all__ = [
     "PI_POLL_S",
+    "POLL_BEAT_S",
     "AcceptResponse",
     "Actor",
     "ActorRef",
@@ -30,11 +32,13 @@ __all__ = [
     "Done",
     "GiveUp",
     "Ids",
+    "JournalBell",
     "Listener",
     "Mailbox",
     "MailboxStatistics",
     "OpenScopes",
     "Outcome",
+    "PollingBell",
     "Refresh",
     "Request",
     "Restart",

@@ -87,10 +87,20 @@ class Follower:
         self._note_work()
 
     async def refresh(self) -> None:
-        """Everything that others have appended up to now."""
-        await self.follow_far()
-        async with self.root:
-            await self.follow(self._world.journal)
+        """Everything that others have appended up to now.
+
+        The root comes first: an append that is under way holds the journal in its thread, and the loop must not wait
+        for that.
+        """
+        is_far = True
+        while is_far:
+            async with self.root:
+                rows = self._world.journal.rows_since(self._state.head, FOLLOW_SLICE)
+                if rows:
+                    await self._apply(self._world.journal, rows)
+                if self._state.stale:
+                    await self._reload([*self._state.stale])
+                is_far = len(rows) == FOLLOW_SLICE
 
     async def _reload(self, scopes: Sequence[str] | None) -> None:
         """Read scopes anew from files and rows; None: everything. The root must be held."""

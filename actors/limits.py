@@ -32,6 +32,17 @@ PI_GUARD_S: Final = 2.0
 # How far the journal may grow while the canonical files can not be written.
 JOURNAL_BYTES_MAX: Final = 256 << 20
 
+# Watching. How often a journal is looked at where no bell rings; watchers learn of other processes that late.
+POLL_BEAT_S: Final = 0.1
+
+# After a ring: the least and the greatest pause between two looks, and how long a sync is waited for in this way.
+LOOK_PAUSE_S_MIN: Final = 0.001
+LOOK_PAUSE_S_MAX: Final = 0.1
+RING_ECHO_S: Final = 1.0
+
+# How long the bell is kept when nobody waits any more. Closing inotify may take the kernel milliseconds.
+BELL_LINGER_S: Final = 5.0
+
 # A mailbox holds four full batches: senders feel back-pressure long before memory does, and an actor that is busy
 # with one batch finds the next ones ready.
 MAILBOX_CAPACITY: Final = 1024

@@ -27,6 +27,28 @@ class Ids(Protocol):
         """A fresh UUID in its canonical text form: 36 characters, lower case."""
 
 
+class JournalBell(Protocol):
+    """Tells that somebody writes to the journal, so that nobody has to look all the time.
+
+    It may ring for nothing; what is written when it rings may not be visible yet; now and then it may miss something.
+    It never opens a file of the journal.
+    """
+
+    @property
+    def beat_s(self) -> float:
+        """How often one must look although it does not ring. May change whenever it has rung."""
+
+    @property
+    def trouble(self) -> str:
+        """Why it can not ring, in words, where that is worth a word; else empty."""
+
+    async def wait_rung(self) -> None:
+        """Wait until something was written since this returned last. If it raises Cancelled, no ring is lost."""
+
+    def close(self) -> None:
+        """Give back what the bell holds of the system. Idempotent; nobody may wait for it any more."""
+
+
 class Threads(Protocol):
     """Where blocking calls run, so that the event loop never waits for a disk, a lock or the GIL of others."""
 

@@ -40,6 +40,7 @@ from .pi_guard import guard_pi_lock
 from .store_messages import Checkpoint, CloseScopes, Commit, OpenScopes, Refresh
 from .store_world import StoreWorld
 from .turn import Turn, take
+from .watch_tick import WatchTick
 
 
 class Phase(enum.Enum):
@@ -105,6 +106,7 @@ class StoreActor:
         async with trio.open_nursery() as nursery:
             task_status.started()
             nursery.start_soon(self._checkpointer.run)
+            nursery.start_soon(WatchTick(self.world, self._follower).run)
             if not self.world.member.share_with_pi:
                 nursery.start_soon(guard_pi_lock, self.world)
             while (envelope := await mailbox.receive()) is not None:

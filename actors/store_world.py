@@ -28,7 +28,8 @@ from ..store import (
     renew_shared,
     restore_folders,
 )
-from .ports import Clock, Ids, Threads
+from .bell import PollingBell
+from .ports import Clock, Ids, JournalBell, Threads
 from .watching import WatchHub
 
 
@@ -41,6 +42,7 @@ class StoreWorld:
       open_journal: opens the journal anew; blocking, for a worker thread.
       report: takes an event by name with its data; must not raise.
       hub: who waits for changes of the root.
+      open_bell: begins to listen for writes of other processes; quick, and never fails.
     """
 
     ground: Ground
@@ -61,6 +63,7 @@ class StoreWorld:
     # Whether a life of the store actor has used this journal: the next one opens it anew.
     is_used: bool = False
     hub: WatchHub = attrs.field(factory=WatchHub)
+    open_bell: Callable[[], JournalBell] = PollingBell
     # What this process has refused, by request id.
     refusals: Refusals = attrs.field(factory=Refusals, init=False)
 

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager, suppress
 import attrs
 import trio
 
-from ..actors import PI_POLL_S, Clock, Ids, StoreWorld, Threads, Turn, check_pending
+from ..actors import PI_POLL_S, Clock, Ids, JournalBell, PollingBell, StoreWorld, Threads, Turn, check_pending
 from ..store import (
     CHECKPOINT_LOCK,
     OPEN_LOCK,
@@ -51,6 +51,7 @@ class Seams:
     clock: Clock
     ids: Ids
     open_journal: OpenJournal
+    open_bell: Callable[[Ground], JournalBell] = lambda ground: PollingBell()
 
 
 @attrs.frozen
@@ -101,6 +102,7 @@ async def join_store(seams: Seams, choices: Choices, report: Callable[..., None]
             checkpoint_lock=locks[2],
             queue_lock=locks[3],
             open_journal=lambda: seams.open_journal(ground, choices.durability),
+            open_bell=lambda: seams.open_bell(ground),
             report=report,
             journal=opened[0],
         )

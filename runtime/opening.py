@@ -26,6 +26,7 @@ from ..store import (
     shown,
 )
 from .assembly import CLOSE_DEADLINE_S, Runtime, RuntimeEvent
+from .bell import open_bell
 from .joining import Choices, Seams, join_store, leave_store
 from .places import agent_folder, store_folder
 from .threads import open_threads
@@ -68,7 +69,7 @@ async def open_runtime(
     locks = FlockLocks(above)
     ground = Ground(RealDisk(above), locks, RealProcessTable(), Layout(root))
     async with open_threads(locks) as threads:
-        seams = Seams(ground, threads, SystemClock(), RandomIds(), _open_journal)
+        seams = Seams(ground, threads, SystemClock(), RandomIds(), _open_journal, open_bell)
         async with open_runtime_in(seams, durability, history_limit, share_with_pi) as runtime:
             yield runtime
 

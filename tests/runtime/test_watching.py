@@ -106,6 +106,7 @@ async def test_a_cancelled_wait_loses_no_change(autojump_clock: MockClock) -> No
             nursery.start_soon(next_or_none, watch)
             await wait_all_tasks_blocked()
             nursery.cancel_scope.cancel()
+            # The test itself must not be cancelled with its watcher. It ends: nothing is in the way of a patch.
             with trio.CancelScope(shield=True):
                 await put(session, plan=1)
         change = await next_or_none(watch)
