@@ -1,8 +1,8 @@
 """Goal: whatever happens, a prompt continues the one before or says why not, and tells the memory exactly.
 
-Method: random conversations of patches, foreign writes, requests, runs, answers, changes of mode, reloads and stale cards.
-After each request a reader who knows nothing but the messages must hold the projected state, and each request must
-extend the last one by bytes unless the projection named a reason that fits what had happened.
+Method: random conversations of patches, foreign writes, requests, runs, answers, changes of mode, reloads and stale
+cards. After each request a reader who knows nothing but the messages must hold the projected state, and each request
+must extend the last one by bytes unless the projection named a reason that fits what had happened.
 """
 
 from __future__ import annotations
@@ -170,6 +170,6 @@ def test_a_reader_of_the_prompt_alone_holds_the_projected_state(steps: list[tupl
             happened.add(kind)
             act(talk, kind, value)
     check_request(talk, happened)
-    reports = assert_prefix_stable([sent for sent in talk.sent])
+    reports = assert_prefix_stable(list(talk.sent))
     for report in reports:
         assert report.rebase is not None or report.shared_bytes >= report.previous_bytes - 1
