@@ -61,6 +61,7 @@ class Call:
         of equal times nobody knows which was first, so a simulated world must never give the same time twice.
       fresh: of a read, whether it followed other processes first.
       changed, seq, revision, transition_id: of the receipt.
+      is_choice: of a transaction with an alternative; ``steps`` are then those of the function that came last.
       code: of the refusal.
       conflicts: of E_CONFLICT, as the error's data has them.
     """
@@ -76,6 +77,7 @@ class Call:
     request_id: str | None = None
     ended_s: float | None = None
     fresh: bool | None = None
+    is_choice: bool | None = None
     ending: Ending = "unknown"
     changed: bool | None = None
     seq: int | None = None

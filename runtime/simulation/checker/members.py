@@ -1,0 +1,269 @@
+"""The steps of an explanation: what each call of the set, each foreign write and the end make of a state.
+
+Each step gives the states that may follow; none if the step can not be true.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import attrs
+
+from ....store import Json
+from ..history import Call, FinalScope
+from .facts import Event, Facts
+from .focus import Focus, Leaf, leaf_of
+from .model import Names, Taken, own_planes, scope_names, take
+from .outsiders import Outsiders, State
+from .paths import Trio
+from .replay import told_revisions
+from .sights import Sight
+from .values import ABSENT, ANY, Unfit, at, differences
+from .writers import Writers, asked_leaves, edited_places
+
+_NOTHING: Json = {}
+
+
+@attrs.define(eq=False)
+class Members:
+    """The calls of a set; ``outsiders`` are all others."""
+
+    facts: Facts
+    writers: Writers
+    outsiders: Outsiders
+    focus: Focus
+
+    # -- looking ------------------------------------------------------------------------------------------------
+
+    def seen(self, state: State, sight: Sight) -> Iterator[State]:
+        """A sight looks now."""
+
+        def misread(state: State) -> list[Leaf]:
+            return self._misread(state.trio(sight.names), sight)
+
+        yield from self.outsiders.settled(state, misread, sight.ended_s)
+        # What stands still for its process is not followed here: it may be as it was, so it may be anything.
+        still = [name for name in sight.names if state.replaced.get(name, 0) > sight.oldest]
+        if self.facts.others_at(sight.call):
+            still.append(sight.names[2])
+        if still:
+            values = [ANY if name in still else state.values.get(name, _NOTHING) for name in sight.names]
+            if not self._misread((values[0], values[1], values[2]), sight):  # type: ignore[arg-type]
+                yield state
+
+    def _misread(self, values: Trio, sight: Sight) -> list[Leaf]:
+        return self.focus.leaves([leaf_of(sight.names, item) for item in sight.misread(values)])
+
+    # -- calls --------------------------------------------------------------------------------------------------
+
+    def rested(self, state: State, call: Call) -> Iterator[State]:
+        """A call was told that nothing changed."""
+        names = scope_names(call.cwd, call.session)
+        end_s = _end_of(call)
+
+        def misread(state: State) -> list[Leaf]:
+            taken = self._taken(self._uncertain(state, call, end_s), call, names)
+            if taken is None:
+                return []
+            leaves = [leaf_of(names, item) for item in taken.misread]
+            if self.focus.flags is None or call.number in self.focus.flags:
+                for name, after, before in zip(names, taken.after, taken.before, strict=True):
+                    leaves += [Leaf((name,), *item) for item in differences(after, before)]
+            return self.focus.leaves(leaves)
+
+        for after in self.outsiders.settled(state, misread, end_s):
+            yield from self._told(after, call, names, changed=(False, False, False), sure=(True, True, True))
+
+    def stored(self, state: State, event: Event) -> Iterator[State]:
+        """A call has its row."""
+        call = event.call
+        assert call is not None
+        names = scope_names(call.cwd, call.session)
+        end_s = _end_of(call)
+
+        def misread(state: State) -> list[Leaf]:
+            taken = self._taken(self._uncertain(state, call, end_s), call, names)
+            return [] if taken is None else self.focus.leaves([leaf_of(names, item) for item in taken.misread])
+
+        for before in self.outsiders.settled(state, misread, end_s):
+            ready = self._uncertain(before, call, end_s)
+            taken = self._taken(ready, call, names)
+            if taken is None:
+                if self.focus.flags is not None and call.number not in self.focus.flags:
+                    yield before
+                continue
+            changed = taken.changed()
+            after = self._flagged(ready, call, any(changed), end_s)
+            if after is None:
+                continue
+            for name, value in zip(names, taken.after, strict=True):
+                after = after.with_value(name, value)
+            after = self._orphaned(after, call, end_s)
+            sure = self._sure(call, names, end_s)
+            for told in [call, *self.facts.repeats_at(event.position)]:
+                if told.number in self.outsiders.members or told is call:
+                    yield from self._told(after, told, names, changed, sure)
+                    break
+
+    def _taken(self, state: State, call: Call, names: Names) -> Taken | None:
+        raw = tuple(index for index, name in enumerate(names) if name in state.raw)
+        try:
+            return take(call, state.trio(names), raw)
+        except Unfit:
+            return None
+
+    def _uncertain(self, state: State, call: Call, end_s: float) -> State:
+        """Arrays that a call edits and outsiders may have written: nobody knows what comes of it."""
+        for scope, patches in self.writers.patches_of(call).items():
+            for patch in patches:
+                for keys in edited_places(patch):
+                    touching = self.outsiders.touching((scope, keys), end_s)
+                    if touching and at(state.values.get(scope, _NOTHING), keys) is not ANY:
+                        used = {(write.call.number, scope, keys) for write in touching}
+                        state = attrs.evolve(state.with_leaf((scope, keys), ANY), used=state.used | used)
+        return state
+
+    def _orphaned(self, state: State, call: Call, end_s: float) -> State:
+        """What may have gone with an intent, if outsiders have to do with intents too."""
+        for scope, patches in self.writers.patches_of(call).items():
+            for patch in patches:
+                targets = self.writers.orphaned_by(scope, patch)
+                others = self.outsiders.asking(scope, end_s) if targets else []
+                for keys in targets if others else ():
+                    if at(state.values.get(scope, _NOTHING), keys) is not ABSENT:
+                        used = {(other.number, scope, keys) for other in others}
+                        state = attrs.evolve(state.with_leaf((scope, keys), ANY), used=state.used | used)
+        return state
+
+    def _flagged(self, state: State, call: Call, is_changed: bool, end_s: float) -> State | None:
+        """A call that says it changed something did so, unless an outsider made it the same before."""
+        if self.focus.flags is not None and call.number not in self.focus.flags:
+            return state
+        if call.ending != "ok" or not call.changed or is_changed:
+            return state
+        used = {
+            (write.call.number, *place)
+            for place, _ in asked_leaves(self.writers.patches_of(call))
+            for write in self.outsiders.touching(place, end_s)
+        }
+        return attrs.evolve(state, used=state.used | used) if used else None
+
+    # -- revisions ----------------------------------------------------------------------------------------------
+
+    def _sure(self, call: Call, names: Names, end_s: float) -> tuple[bool, bool, bool]:
+        """In which scopes outsiders have no part in whether the call changed anything."""
+        shared = {
+            place[0]
+            for place, _ in asked_leaves(self.writers.patches_of(call))
+            if self.outsiders.touching(place, end_s)
+        }
+        return names[0] not in shared, names[1] not in shared, names[2] not in shared
+
+    def _told(
+        self, state: State, call: Call, names: Names, changed: tuple[bool, ...], sure: tuple[bool, ...]
+    ) -> Iterator[State]:
+        """The revisions after a call, as counted, and as it was told."""
+        told = told_revisions(call.revision) if call.revision is not None and call.ending == "ok" else None
+        asked = self.writers.patches_of(call)
+        revisions = dict(state.revisions)
+        used: set[tuple[int, str, tuple[str, ...]]] = set()
+        for index, scope in enumerate(names):
+            least, most = revisions.get(scope, (0, 0))
+            is_asked = scope in asked and call.changed is not False
+            least += is_asked and changed[index] and sure[index]
+            most = None if most is None else most + (is_asked and (changed[index] or not sure[index]))
+            revisions[scope] = least, most
+            if told is None or (self.focus.scopes is not None and scope not in self.focus.scopes):
+                continue
+            needed = self._needed(scope, told[index], (least, most), _end_of(call), self.facts.position_at(call))
+            if needed is None:
+                return
+            used |= needed
+            revisions[scope] = told[index], most
+        yield attrs.evolve(state, revisions=revisions, used=state.used | used)
+
+    def _needed(
+        self, scope: str, told: int, counted: tuple[int, int | None], end_s: float, position: int
+    ) -> set[tuple[int, str, tuple[str, ...]]] | None:
+        """Which outsiders a revision needs; None if it can not be."""
+        least, most = counted
+        if told < least:
+            return None
+        if most is None or told <= most:
+            return set()
+        asking = self.outsiders.asking(scope, end_s)
+        if told > most + len(asking):
+            return None
+        # Those that were not there yet, or never, have the explaining to do; else all of them.
+        late = [call for call in asking if not 0 < self.facts.position_of.get(call.number, 0) <= position]
+        return {(call.number, scope, ()) for call in late or asking}
+
+    # -- what is no call ----------------------------------------------------------------------------------------
+
+    def superseded(self, state: State, event: Event) -> State:
+        """Foreign bytes win."""
+        item = event.superseded
+        assert item is not None
+        revision = (0, None) if item.revision is None else (item.revision, item.revision)
+        state = attrs.evolve(
+            state,
+            revisions={**state.revisions, item.scope: revision},
+            replaced={**state.replaced, item.scope: event.position},
+            raw=state.raw | {item.scope},
+        )
+        return state.with_value(item.scope, own_planes(item.value))
+
+    def cut(self, state: State, event: Event) -> State:
+        """The newest rows are gone. Whether what outsiders had written is gone too, nobody knows."""
+        revisions = {scope: (0, most) for scope, (_, most) in state.revisions.items()}
+        values = next(
+            (values for position, values in reversed(state.marks) if position <= (event.back_to or 0)),
+            {scope.scope: own_planes(scope.value) for scope in self.facts.history.initial},
+        )
+        state = attrs.evolve(state, values=values, revisions=revisions)
+        for _, scope, keys in state.used:
+            if keys and at(state.values.get(scope, _NOTHING), keys) is not ANY:
+                state = state.with_leaf((scope, keys), ANY)
+        return state
+
+    def ended(self, state: State) -> Iterator[State]:
+        """The end as it was found."""
+        history = self.facts.history
+        if history.may_lose_tail and not history.cuts:
+            yield state
+            return
+        final = {scope.scope: scope for scope in history.final}
+        if not final:
+            yield state
+            return
+        places = self.focus.places
+        names = sorted({*final, *state.values}) if places is None else sorted({scope for scope, _ in places})
+
+        def misread(state: State) -> list[Leaf]:
+            return self.focus.leaves([leaf for name in names for leaf in _left(state, name, final.get(name))])
+
+        for after in self.outsiders.settled(state, misread, math.inf):
+            ended = self._ended_revisions(after, final)
+            if ended is not None:
+                yield ended
+
+    def _ended_revisions(self, state: State, final: dict[str, FinalScope]) -> State | None:
+        used = state.used
+        for name, scope in final.items():
+            if self.focus.scopes is None or name in self.focus.scopes:
+                counted = state.revisions.get(name, (0, 0))
+                needed = self._needed(name, scope.revision, counted, math.inf, len(self.facts.events))
+                if needed is None:
+                    return None
+                used |= needed
+        return attrs.evolve(state, used=used)
+
+
+def _left(state: State, name: str, scope: FinalScope | None) -> list[Leaf]:
+    found = own_planes(scope.value) if scope is not None else _NOTHING
+    return [Leaf((name,), *item) for item in differences(found, state.values.get(name, _NOTHING))]
+
+
+def _end_of(call: Call) -> float:
+    return math.inf if call.ended_s is None or call.ending != "ok" else call.ended_s

@@ -1,0 +1,188 @@
+"""What calls outside of a set may have done: each place they ask for is free of the others and written once at most.
+
+A ``State`` is what the calls of the set left, with leaves that outsiders must have written in between. ``used`` says
+which outsiders those are: with all of them in the set, the same explanation is not to be had again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+
+import attrs
+
+from ....store import Json
+from ..history import Call
+from .facts import Facts
+from .focus import Leaf, Place
+from .model import Names
+from .paths import Trio, inside, parse
+from .values import ABSENT, ANY, Keys, at, kind_of, merged, same, with_leaf
+from .writers import Write, Writers, gives
+
+_NOTHING: Json = {}
+# How many leaves of one answer are explained by outsiders, at most; beyond it the answer counts as possible.
+LEAVES_MAX = 200
+
+
+@attrs.frozen
+class State:
+    """Scopes by folder, and what must have happened outside of the set.
+
+    Attributes:
+      used: number of the call, scope and keys.
+      revisions: by scope, the least that the revision can be now, and the most that it can be without outsiders (None:
+        not known).
+      replaced: scopes that may still be shown as they were before foreign bytes won, and since when.
+      raw: scopes that hold foreign bytes, to be pruned by whoever patches them.
+      marks: positions, and the values that the set left there; kept if there are power cuts.
+    """
+
+    values: Mapping[str, Json]
+    used: frozenset[tuple[int, str, Keys]] = frozenset()
+    revisions: Mapping[str, tuple[int, int | None]] = attrs.field(factory=dict)
+    replaced: Mapping[str, int] = attrs.field(factory=dict)
+    raw: frozenset[str] = frozenset()
+    marks: tuple[tuple[int, Mapping[str, Json]], ...] = ()
+
+    def trio(self, names: Names) -> Trio:
+        """The values of three scopes."""
+        return (
+            self.values.get(names[0], _NOTHING),
+            self.values.get(names[1], _NOTHING),
+            self.values.get(names[2], _NOTHING),
+        )
+
+    def at(self, place: Place) -> object:
+        """What stands at a place."""
+        return at(self.values.get(place[0], _NOTHING), place[1])
+
+    def with_value(self, scope: str, value: Json) -> State:
+        """This state with another value of a scope."""
+        return attrs.evolve(self, values={**self.values, scope: value})
+
+    def with_leaf(self, place: Place, leaf: object) -> State:
+        """This state with another leaf."""
+        scope, keys = place
+        return self.with_value(scope, with_leaf(self.values.get(scope, _NOTHING), keys, leaf))
+
+
+@attrs.define(eq=False)
+class Outsiders:
+    """All calls but ``members``."""
+
+    facts: Facts
+    writers: Writers
+    members: frozenset[int]
+
+    def touching(self, place: Place, end_s: float) -> list[Write]:
+        """What outsiders that began before a time may have written at a place."""
+        return [
+            write
+            for write in self.writers.of(place)
+            if write.call.begun_s <= end_s and write.call.number not in self.members
+        ]
+
+    def asking(self, scope: str, end_s: float) -> list[Call]:
+        """The outsiders that began before a time and ask for anything in a scope."""
+        return [
+            call for call in self.writers.callers(scope) if call.begun_s <= end_s and call.number not in self.members
+        ]
+
+    def settled(self, state: State, misread: Callable[[State], list[Leaf]], end_s: float) -> Iterator[State]:
+        """States like this one in which nothing is misread, by what outsiders may have written before a time."""
+        return self._settled(state, misread, end_s, 0)
+
+    def _settled(
+        self, state: State, misread: Callable[[State], list[Leaf]], end_s: float, depth: int
+    ) -> Iterator[State]:
+        found = misread(state)
+        if not found or depth > LEAVES_MAX:
+            yield state
+            return
+        leaf = found[0]
+        for after in self._with_leaf(state, leaf, end_s):
+            if all(other.keys != leaf.keys for other in misread(after)):
+                yield from self._settled(after, misread, end_s, depth + 1)
+
+    def _with_leaf(self, state: State, leaf: Leaf, end_s: float) -> Iterator[State]:
+        """States in which a leaf is as it was found: in one of its scopes, with nothing that hides it."""
+        if not leaf.keys:
+            return
+        if leaf.found is ABSENT:
+            cleared = self._cleared(state, leaf.scopes, leaf, end_s)
+            if cleared is not None:
+                yield cleared
+            return
+        for index, scope in enumerate(leaf.scopes):
+            cleared = self._cleared(state, leaf.scopes[:index], leaf, end_s)
+            if cleared is None:
+                continue
+            place = (scope, leaf.keys)
+            if _shows(cleared.at(place), leaf):
+                yield cleared
+                continue
+            write = self._pick(place, leaf, end_s, cleared)
+            if write is not None:
+                yield self._written(cleared, place, write, leaf)
+
+    def _cleared(self, state: State, scopes: tuple[str, ...], leaf: Leaf, end_s: float) -> State | None:
+        """The state without anything at the leaf's place in some scopes, if outsiders can have seen to that."""
+        for scope in scopes:
+            place = (scope, leaf.keys)
+            there = state.at(place)
+            if there is ABSENT or there is ANY:
+                continue
+            if there == {}:
+                # Foreign bytes may hold empty objects; whoever patches the scope prunes them all.
+                asking = self.asking(scope, end_s)
+                if not asking:
+                    return None
+                state = attrs.evolve(
+                    state.with_leaf(place, ABSENT), used=state.used | {(asking[-1].number, scope, leaf.keys)}
+                )
+                continue
+            gone = Leaf((scope,), leaf.keys, ABSENT, there)
+            write = self._pick(place, gone, end_s, state)
+            if write is None:
+                return None
+            state = self._written(state, place, write, gone)
+        return state
+
+    def _pick(self, place: Place, leaf: Leaf, end_s: float, state: State) -> Write | None:
+        """An outsider's write that gives the leaf and has not been used; first such of which nobody knows anything."""
+        found = [
+            write
+            for write in self.touching(place, end_s)
+            if (write.call.number, *place) not in state.used and gives(write, leaf)
+        ]
+        # The youngest: an older one may serve an earlier look as well, a younger one may not.
+        return max(
+            found,
+            key=lambda write: (
+                self.facts.fates[write.call.number] == "open",
+                write.value is not ANY,
+                write.call.begun_s,
+            ),
+            default=None,
+        )
+
+    @staticmethod
+    def _written(state: State, place: Place, write: Write, leaf: Leaf) -> State:
+        new = write.value
+        if leaf.read is not None and leaf.read.projection == "keys" and isinstance(write.asked, dict):
+            # As far as keys are looked at, an object is there; what is in it does not matter.
+            there = state.at(place)
+            new = merged(there if isinstance(there, dict) else ABSENT, write.asked)
+        return attrs.evolve(state.with_leaf(place, new), used=state.used | {(write.call.number, *place)})
+
+
+def _shows(there: object, leaf: Leaf) -> bool:
+    if there is ANY:
+        return True
+    read = leaf.read
+    if read is not None and read.projection == "keys":
+        return there is not ABSENT and kind_of(there) == leaf.found
+    path = parse(read.path) if read is not None else None
+    if path is not None and path.rest:
+        return same(inside(there, path.rest), leaf.found)
+    return same(there, leaf.found)

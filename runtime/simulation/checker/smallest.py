@@ -1,0 +1,52 @@
+"""The smallest set of calls that can not all be true: grown from a suspicion until it is impossible, then shrunk.
+
+Growing follows the explanations: whichever outsiders an explanation needs become part of the set, and must now be where
+their answers say. It ends when there is no explanation left. Then calls are left out, many at once at first, as long as
+what is left is still impossible. Leaving a call out never makes a set impossible that was possible before, so a set
+from which no single call can be left out has no smaller one inside.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from .clues import Suspicion
+from .possible import Possibilities
+
+# Rounds of growing, and calls in a set, at most: what needs more is told with the calls of the suspicion.
+ROUNDS_MAX: Final = 60
+CALLS_MAX: Final = 400
+
+
+def smallest(possibilities: Possibilities, suspicion: Suspicion) -> tuple[int, ...] | None:
+    """The set of a suspicion; None if calls of which nobody knows anything explain it all the same."""
+    fates = possibilities.facts.fates
+    members = set(suspicion.core)
+    order = list(suspicion.core)
+    for _ in range(ROUNDS_MAX):
+        used = possibilities.explained(members, suspicion.focus)
+        if used is None:
+            return shrunk(possibilities, suspicion, order)
+        new = sorted(number for number in used - members if fates[number] != "open")
+        if not new:
+            return None if used - members else tuple(sorted(suspicion.core))
+        members.update(new)
+        order += new
+        if len(order) > CALLS_MAX:
+            break
+    return tuple(sorted(suspicion.core))
+
+
+def shrunk(possibilities: Possibilities, suspicion: Suspicion, order: list[int]) -> tuple[int, ...]:
+    """A set from which nothing can be left out. What came last into the set goes first."""
+    kept = list(order)
+    size = max(1, len(kept) // 2)
+    while True:
+        is_smaller = False
+        for end in range(len(kept), 0, -size):
+            trial = kept[: max(0, end - size)] + kept[end:]
+            if len(trial) < len(kept) and possibilities.explained(trial, suspicion.focus) is None:
+                kept, is_smaller = trial, True
+        if size == 1 and not is_smaller:
+            return tuple(sorted(kept))
+        size = max(1, size // 2)

@@ -1,0 +1,176 @@
+"""Who can have written what: for a place, the calls that ask for something there, and what they would leave.
+
+A call that asks for a value at a place leaves exactly that, whatever was there before. Two things depend on what was
+there: an edit of an array's element, and what goes with its intent. Their outcome is ANY here.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+from typing import Any
+
+import attrs
+
+from ....store import Json
+from ..history import Call, Read
+from .facts import Facts
+from .focus import Leaf, Place
+from .model import scope_names, steps_of
+from .paths import NAMES, inside, parse
+from .values import ABSENT, ANY, Keys, Mark, is_above, is_edit, kind_of, leaves, owned, pruned, same
+
+_UNTOUCHED = Mark("untouched")
+
+
+@attrs.frozen(eq=False)
+class Write:
+    """What a call leaves at a place: a leaf, ABSENT or ANY. ``asked``: what its patch has there, ABSENT above it."""
+
+    call: Call
+    value: Any
+    asked: Any
+
+
+def _left_by(patch: Json, keys: Keys) -> tuple[Any, Any]:
+    """What one patch of a scope leaves at a place, and what it has there."""
+    node: Any = patch
+    for depth, key in enumerate(keys, 1):
+        if key not in node:
+            return _UNTOUCHED, ABSENT
+        node = node[key]
+        is_last = depth == len(keys)
+        if node is None:
+            return ABSENT, None if is_last else ABSENT
+        if not isinstance(node, dict):
+            return (pruned(node), node) if is_last else (ABSENT, ABSENT)
+        if is_edit(node):
+            return ANY, node
+    return ABSENT, node
+
+
+def edited_places(patch: Json, keys: Keys = ()) -> Iterator[Keys]:
+    """The places at which a patch edits an array, if there is one."""
+    if keys and is_edit(patch):
+        yield keys
+    for key, item in patch.items():
+        if isinstance(item, dict):
+            yield from edited_places(item, (*keys, key))
+
+
+@attrs.define(eq=False)
+class Writers:
+    """All calls of a history by what they ask for. ``gone``: what went with its intent, by scope."""
+
+    facts: Facts
+    gone: dict[str, list[tuple[int, Keys]]]
+    _found: dict[Place, list[Write]] = attrs.field(factory=dict, init=False)
+
+    @functools.cached_property
+    def _patches(self) -> dict[str, list[tuple[Call, list[Json]]]]:
+        """By scope, in the order in which the calls began."""
+        found: dict[str, list[tuple[Call, list[Json]]]] = {}
+        for call in self.facts.changing:
+            for scope, patches in self.patches_of(call).items():
+                found.setdefault(scope, []).append((call, patches))
+        return found
+
+    @staticmethod
+    def patches_of(call: Call) -> dict[str, list[Json]]:
+        """What a call asks for, by scope, in its order."""
+        names = scope_names(call.cwd, call.session)
+        found: dict[str, list[Json]] = {}
+        for step in steps_of(call):
+            if not isinstance(step, Read):
+                for name, scope in zip(NAMES, names, strict=True):
+                    if step.get(name):
+                        found.setdefault(scope, []).append(step[name])
+        return found
+
+    def scopes(self) -> list[str]:
+        """The scopes that anybody asks for anything in."""
+        return sorted(self._patches)
+
+    def callers(self, scope: str) -> list[Call]:
+        """The calls that ask for anything in a scope."""
+        return [call for call, _ in self._patches.get(scope, ())]
+
+    @functools.cached_property
+    def owned_by(self) -> dict[tuple[str, str], set[Keys]]:
+        """By scope and intent: all that the intent ever was asked to own."""
+        found: dict[tuple[str, str], set[Keys]] = {}
+        for scope, calls in self._patches.items():
+            kind = NAMES[0] if not scope else NAMES[2] if "/" in scope else NAMES[1]
+            for _, patches in calls:
+                for patch in patches:
+                    for intent, item in patch.get("intents", {}).items():
+                        found.setdefault((scope, intent), set()).update(owned([item], kind))
+        return found
+
+    def orphaned_by(self, scope: str, patch: Json) -> set[Keys]:
+        """What may go with the intents that a patch deletes."""
+        gone: set[Keys] = set()
+        for intent, item in patch.get("intents", {}).items():
+            if item is None or item == {}:
+                gone |= self.owned_by.get((scope, intent), set())
+        return gone
+
+    def of(self, place: Place) -> list[Write]:
+        """What each call that asks for something at a place leaves there, as they began."""
+        found = self._found.get(place)
+        if found is None:
+            found = self._found[place] = list(self._writes(*place))
+        return found
+
+    def _writes(self, scope: str, keys: Keys) -> Iterator[Write]:
+        for call, patches in self._patches.get(scope, ()):
+            value, asked = _UNTOUCHED, ABSENT
+            for patch in patches:
+                left = _left_by(patch, keys)
+                if left[0] is not _UNTOUCHED:
+                    value, asked = left
+                if "intents" not in patch or keys[:1] == ("intents",):
+                    continue
+                if any(is_above(target, keys) for target in self.orphaned_by(scope, patch)):
+                    value = ANY
+            if value is not _UNTOUCHED:
+                yield Write(call, value, asked)
+
+    def last(self, place: Place, position: int) -> Call | None:
+        """The call whose doing it is that a place is as it should be at a position; None if no call's."""
+        best, found = 0, None
+        for write in self.of(place):
+            own = self.facts.position_of.get(write.call.number, 0)
+            if best < own <= position and self.facts.is_standing(own, position):
+                best, found = own, write.call
+        for own, keys in self.gone.get(place[0], ()):
+            if best < own <= position and is_above(keys, place[1]) and self.facts.is_standing(own, position):
+                best, found = own, self.facts.events[own - 1].call
+        for event in self.facts.superseded:
+            if best < event.position <= position and event.superseded and event.superseded.scope == place[0]:
+                return None
+        return found
+
+
+def gives(write: Write, leaf: Leaf) -> bool:
+    """Whether a write can be why a leaf was found as it was; one that leaves ANY can."""
+    if write.value is ANY:
+        return True
+    read = leaf.read
+    if read is not None and read.projection == "keys":
+        if leaf.found is ABSENT or not isinstance(leaf.found, str):
+            return write.value is ABSENT and not isinstance(write.asked, dict)
+        return write.asked is not None and write.asked is not ABSENT and kind_of(write.asked) == leaf.found
+    path = parse(read.path) if read is not None else None
+    value = write.value
+    if path is not None and path.rest and value is not ABSENT:
+        value = inside(value, path.rest)
+    return same(value, leaf.found)
+
+
+def asked_leaves(patches: dict[str, list[Json]]) -> Iterator[tuple[Place, Any]]:
+    """All places that patches speak of, with what they ask for there (None: to delete it)."""
+    for scope, found in patches.items():
+        for patch in found:
+            for keys, value in leaves(patch):
+                yield (scope, keys), value
