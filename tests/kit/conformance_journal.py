@@ -354,6 +354,20 @@ class JournalConformance:
         assert [found.seq for found in journal.log(9)] == [1, 3, 4]
         journal.close()
 
+    def test_the_log_of_scopes_tells_their_transitions_the_newest_first(self, world: JournalWorld) -> None:
+        journal = world.open()
+        lifecycle = row(2, parts={}, boundary=None, transition_id=None, kind="lifecycle", run=RunRecord("passive"))
+        fill(journal, row(1, "global"), lifecycle, row(3, "cwd"), row(4, "global", "cwd"), row(5, "session"))
+        cwd, session = MAIN.scope("cwd"), MAIN.scope("session")
+        assert [found.seq for found in journal.log_of([""], 9)] == [4, 1]
+        assert [found.seq for found in journal.log_of([cwd], 9)] == [4, 3]
+        assert [found.seq for found in journal.log_of(["", cwd], 9)] == [4, 3, 1]
+        assert [found.seq for found in journal.log_of(["", cwd], 2)] == [4, 3]
+        assert [found.seq for found in journal.log_of(["", cwd], 9, 4)] == [3, 1]
+        assert 5 in [found.seq for found in journal.log_of([session], 9)]
+        assert journal.log_of(["--nobody--"], 9) == []
+        journal.close()
+
     @holds("J9")
     @pytest.mark.parametrize("name", ["journal.db", "journal.db-wal", "turn.lock"])
     def test_a_file_that_was_removed_or_replaced_is_noticed(self, world: JournalWorld, name: str) -> None:

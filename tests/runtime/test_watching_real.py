@@ -23,6 +23,11 @@ PATIENCE_S = 60.0
 COUNT = 40
 
 
+def ended_well(child: int) -> bool:
+    """Wait for the end of a forked child."""
+    return os.waitpid(child, 0)[1] == 0
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("how", ["rings", "beats"])
 async def test_every_change_of_another_process_is_seen(
@@ -80,7 +85,7 @@ async def test_watches_of_a_forked_child_have_ended_and_those_of_the_parent_go_o
                     code = 0
             finally:
                 os._exit(code)
-        assert os.waitpid(child, 0)[1] == 0
+        assert ended_well(child)
         await session.patch_state(cwd={"working": {"n": 1}})
         assert (await anext(watch)).paths == ("cwd.working",)
 

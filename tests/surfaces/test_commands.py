@@ -180,6 +180,27 @@ def test_the_log_tells_sequence_time_session_scopes_and_records(command: Command
     assert command("log", "--cwd", "/other")[1] == ""
 
 
+def test_the_log_of_a_path_tells_who_touched_it_as_one_session_sees_it(
+    command: Command, store: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "other.json").write_text('{"cwd": {"working": {"list": []}}, "session": {"working": {"s": "secret"}}}')
+    assert command("patch", "other.json", "--session", "other", "--durability", "process")[0] == 0
+    lines = command("log", "working.list", "--json")[1].splitlines()
+    entries = [json.loads(line) for line in lines]
+    assert [(entry["session"], entry["scopes"]) for entry in entries] == [
+        ("main", ["global", "cwd", "session"]),
+        ("other", ["cwd"]),
+    ]
+    assert "secret" not in command("log", "effective")[1]
+    assert "secret" in command("log", "session.working.s", "--session", "other")[1]
+    assert command("log", "working.list", "--limit", "1")[1].count("#") == 1
+    assert command("log", "working.list", "--cwd", "/elsewhere")[1] == ""
+    for path, code in (("nothing", "E_PATH"), ("cwd[1].working", "E_READ_SHAPE")):
+        ended, out, err = command("log", path)
+        assert (ended, out) == (1, "")
+        assert f": {code}: " in err
+
+
 def test_status_tells_mode_revisions_sizes_and_memory(command: Command, store: Path) -> None:
     status = json.loads(command("status", "--json")[1])
     assert (status["mode"], status["step"], status["revision"], status["depth"]) == ("active", 1, "g1c1s1", 1)
