@@ -147,9 +147,14 @@ class Facts:
         return {(event.era, event.seq): event.call for event in self.events if event.call is not None}
 
     @functools.cached_property
-    def gone_at(self) -> dict[str, float]:
-        """When processes were gone, as far as that is known; nothing of them is stored after that."""
-        return {life.process: life.ended_s for life in self.history.lives if life.ended_s is not None}
+    def given_up_at(self) -> dict[str | None, float]:
+        """By request id: when the last process that had asked was gone; nothing of it is stored after that."""
+        gone = {life.process: life.ended_s for life in self.history.lives if life.ended_s is not None}
+        found: dict[str | None, float] = {}
+        for call in self.changing:
+            end_s = gone.get(call.process, math.inf)
+            found[call.request_id] = max(end_s, found.get(call.request_id, 0.0))
+        return found
 
     @functools.cached_property
     def _repeats(self) -> dict[int, list[Call]]:

@@ -101,7 +101,7 @@ class Outsiders:
             return
         leaf = found[0]
         for after in self._with_leaf(state, leaf, end_s):
-            if all(other.keys != leaf.keys for other in misread(after)):
+            if all((other.scopes, other.keys) != (leaf.scopes, leaf.keys) for other in misread(after)):
                 yield from self._settled(after, misread, end_s, depth + 1)
 
     def _with_leaf(self, state: State, leaf: Leaf, end_s: float) -> Iterator[State]:

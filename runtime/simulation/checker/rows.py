@@ -73,14 +73,16 @@ def _outcomes(facts: Facts) -> Iterator[Violation]:
     history = facts.history
     told = {call.request_id: call for call in facts.changing if call.ending == "ok" and call.seq is not None}
     later = accepted_after(history)
-    unanswered = {call.request_id for call in facts.changing if call.ending == "unknown"}
+    unanswered = [call for call in facts.changing if call.ending == "unknown"]
+    asked_in = {(call.request_id, era_at(history, call.begun_s)) for call in unanswered}
+    unknown = {call.request_id for call in unanswered}
     for call in facts.changing:
         name = call.request_id
         if name is None or name not in history.outcomes:
             continue
         row = history.outcomes[name]
         answered = told.get(name)
-        if call.ending == "refused" and row is not None and answered is None and name not in unanswered:
+        if call.ending == "refused" and row is not None and answered is None and name not in unknown:
             yield Violation("phantom-write", f"call {call.number} was refused, but is row {row}", (call.number,))
         elif call is answered and row is None:
             is_lost = any((call.seq or 0) > cut.head and (call.ended_s or 0) <= cut.at_s for cut in history.cuts)
@@ -92,7 +94,7 @@ def _outcomes(facts: Facts) -> Iterator[Violation]:
             yield Violation("double-write", text, (call.number,))
         elif call.ending != "unknown" or row is None or answered is not None:
             continue
-        elif surviving_era(history, row) != era_at(history, call.begun_s):
+        elif (name, surviving_era(history, row)) not in asked_in:
             text = f"row {row} is said to be call {call.number}, but was given away at another time"
             yield Violation("outcome-lies", text, (call.number,))
 
@@ -128,7 +130,7 @@ def _end_of(facts: Facts, call: Call) -> float:
     """Until when a call can have been stored."""
     if call.ending == "ok" and call.ended_s is not None:
         return call.ended_s
-    return facts.gone_at.get(call.process, math.inf)
+    return facts.given_up_at.get(call.request_id, math.inf)
 
 
 def _tails(facts: Facts) -> Iterator[Violation]:
