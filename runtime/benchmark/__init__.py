@@ -11,7 +11,20 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from .report import Report
 
-MEASURES = ("single", "large", "sessions", "processes", "saturated", "written", "reads", "opening", "memory", "lag")
+MEASURES = (
+    "single",
+    "large",
+    "sessions",
+    "processes",
+    "transactions",
+    "contention",
+    "saturated",
+    "written",
+    "reads",
+    "opening",
+    "memory",
+    "lag",
+)
 
 
 def run_benchmark(

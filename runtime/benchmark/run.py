@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 
 from ...store import RealDisk
-from . import busy, commits, reading, resources
+from . import busy, commits, reading, resources, transactions
 from .figures import Figure
 from .rates import Progress
 from .report import Report, versions
@@ -23,6 +23,8 @@ MEASURES: Mapping[str, Measure] = {
     "large": commits.large,
     "sessions": commits.sessions,
     "processes": commits.processes,
+    "transactions": transactions.transactions,
+    "contention": transactions.contention,
     "saturated": busy.saturated,
     "written": resources.written,
     "reads": reading.reads,

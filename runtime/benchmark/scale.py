@@ -22,6 +22,7 @@ class Scale:
       many, few: sessions of the stores that are compared when one is opened.
       rows: bytes of journal rows that an opening has to read.
       reads: reads of a subtree in a round.
+      increments: of one counter by each process, in a round.
     """
 
     rounds: int = 5
@@ -35,7 +36,8 @@ class Scale:
     few: int = 10
     rows: int = 4 * MIB
     reads: int = 3_000
+    increments: int = 200
 
 
 FULL = Scale()
-QUICK = Scale(rounds=3, round_s=0.4, commits=2_000, many=200, reads=500)
+QUICK = Scale(rounds=3, round_s=0.4, commits=2_000, many=200, reads=500, increments=64)

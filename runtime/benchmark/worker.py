@@ -16,9 +16,11 @@ from typing import Any
 import trio
 
 from ..assembly import Runtime
+from ..transactions import Transaction
 from . import documents
 from .rates import run_for
 from .sides import begin_with, open_session, opened, opened_runtime, patch
+from .transactions import increment
 
 
 def _ready() -> None:
@@ -91,6 +93,27 @@ async def _fill(runtime: Runtime, session: Any, size_bytes: int) -> None:
                 turn, done = turn + 1, done + 1
 
 
+async def count(folder: str, number: int, increments: int) -> Any:
+    """One of several processes that increment one counter: how many attempts each increment took, and the time."""
+    attempts: list[int] = []
+    async with opened_runtime(folder) as runtime:
+        session = await open_session(runtime, number)
+        _ready()
+        before = time.perf_counter()
+        for _ in range(increments):
+            taken = 0
+
+            def function(tx: Transaction) -> None:
+                nonlocal taken
+                taken += 1
+                increment(tx)
+
+            await session.transact(function)
+            attempts.append(taken)
+        seconds = time.perf_counter() - before
+    return {"attempts": attempts, "seconds": seconds}
+
+
 def _written_bytes() -> int:
     with open("/proc/self/io", encoding="ascii") as file:
         return next(int(line.split()[1]) for line in file if line.startswith("write_bytes"))
@@ -106,6 +129,7 @@ JOBS: dict[str, Callable[..., Awaitable[Any]]] = {
     "write": write,
     "remember": remember,
     "leave_rows": leave_rows,
+    "count": count,
 }
 
 

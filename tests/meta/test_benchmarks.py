@@ -31,6 +31,7 @@ TINY = Scale(
     few=2,
     rows=4 * KIB,
     reads=3,
+    increments=5,
 )
 
 
