@@ -7,7 +7,8 @@ Invariants:
 
 from __future__ import annotations
 
-from typing import final
+from collections.abc import Mapping
+from typing import Any, final
 
 import attrs
 
@@ -86,9 +87,7 @@ class Workspace:
                 # Where it can not be told as one change, this patch is refused, while its author may still react.
                 record_of_several(name, self.moment.view.scopes[name].value, staged.values[name], record)
         for name, record in staged.records.items():
-            before = self._states[name]
-            evidence = staged.evidence.get(name, before.evidence)
-            self._states[name] = attrs.evolve(before, value=staged.values[name], evidence=evidence, is_pruned=True)
+            self._states[name] = _with_value(self._states[name], staged.values[name], staged.evidence.get(name))
             if name in self._changed:
                 self._several.add(name)
                 record = joined_guide(self._changed[name], record)
@@ -115,3 +114,17 @@ class Workspace:
                 if after.evidence is not before.evidence:
                     evidence[name] = after.evidence
         return StagedCall(values, records, tuple(self._missing), tuple(self._cascaded), evidence)
+
+
+def _with_value(before: ScopeState, value: Json, evidence: Mapping[str, Any] | None) -> ScopeState:
+    """A scope with another value, which is no boundary of its history. Written out: attrs.evolve is much slower."""
+    return ScopeState(
+        value,
+        before.revision,
+        before.base,
+        before.base_boundary,
+        before.tail,
+        before.evidence if evidence is None else evidence,
+        True,
+        before.floor,
+    )
