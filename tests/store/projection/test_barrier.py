@@ -1,4 +1,4 @@
-"""The inference barrier, what counts as an answer, and the phase that follows (L13 to L19, cases 128 to 133)."""
+"""The inference barrier, what counts as an answer, and the phase that follows (L13 to L18, cases 128 and 129)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def calls(*names: str) -> list[ToolCall]:
     return [ToolCall(f"c{number}", name) for number, name in enumerate(names)]
 
 
-@holds("L15", "L16", "case agent 128")
+@holds("L15", "case agent 128")
 def test_beside_a_patch_everything_else_waits() -> None:
     verdicts = preflight(calls("read_state", "bash", "patch_state"), "active")
     assert [verdict.block for verdict in verdicts] == [True, True, False]
@@ -32,7 +32,7 @@ def test_of_two_patches_none_runs() -> None:
     assert all("exactly one" in str(verdict.reason) for verdict in verdicts)
 
 
-@holds("L16", "L17", "case agent 130")
+@holds("L15")
 def test_without_a_patch_or_in_passive_mode_nothing_is_blocked() -> None:
     assert not any(verdict.block for verdict in preflight(calls("bash", "read_state"), "active"))
     assert not any(verdict.block for verdict in preflight(calls("bash", "patch_state", "patch_state"), "passive"))
@@ -62,7 +62,7 @@ def test_the_batch_of_a_call_is_found_from_the_leaf_upwards() -> None:
         assert batch_of(tree.get, leaf, "t2") is None
 
 
-@holds("L18", "L19", "case agent 131")
+@holds("L18")
 def test_the_answer_is_the_text_of_a_final_message() -> None:
     message = assistant(text="Done", stopReason="stop")
     message["content"].append({"type": "text", "text": "."})
@@ -74,7 +74,7 @@ def test_the_answer_is_the_text_of_a_final_message() -> None:
     assert calls_of({"content": None}) == ()
 
 
-@holds("L18", "case agent 132")
+@holds("L18")
 @pytest.mark.parametrize("stop", ["length", "error", "aborted", "toolUse"])
 def test_a_message_that_did_not_end_is_no_answer(stop: str) -> None:
     message = assistant(text="half", stopReason=stop)

@@ -259,6 +259,17 @@ def test_after_an_answer_a_continuation_has_no_specification() -> None:
     assert found["state"] == {"response": "done"}
 
 
+@holds("P23", "case agent 133")
+def test_an_empty_answer_takes_the_old_one_away_and_keeps_the_patches() -> None:
+    talk = Conversation()
+    talk.run("work")
+    talk.answer("Previous")
+    talk.run("again")
+    talk.patch(session={"working": {"x": 1}})
+    talk.answer("")
+    assert head(talk)["state"] == {"working": {"x": 1}}
+
+
 @holds("C5", "C24", "case agent 116")
 def test_an_empty_prompt_is_a_specification_too() -> None:
     talk = Conversation()

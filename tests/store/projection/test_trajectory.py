@@ -134,7 +134,7 @@ def test_an_interrupted_run_is_kept_from_its_anchor_on() -> None:
     assert talk.request()[1:] == talk.native[1:]
 
 
-@holds("C27", "L27", "case agent 123")
+@holds("C27", "case agent 123")
 def test_without_an_anchor_or_when_saving_failed_everything_is_kept() -> None:
     messages = [message("user", 1), message("assistant", 2)]
     unknown = leave_active(5, is_unfinished=True, anchor=None, captured=None)
