@@ -1,6 +1,6 @@
 """How long a world may take: one that hangs must be told from one that waits.
 
-a call that nobody waits with on purpose, an opening, a closing    10 minutes of virtual time
+a call that nobody waits with on purpose, an opening, a closing    2 minutes of virtual time
 the whole run                                                      10 hours of it
 one moment of virtual time                                         100,000 passes of the event loop
 """
@@ -19,12 +19,12 @@ from .process import Process
 if TYPE_CHECKING:
     from trio.testing import MockClock
 
-# The longest wait of the store itself is a minute, between two attempts to write its files.
-PATIENCE_S = 600.0
+# The longest wait of the store itself is a minute, between two attempts to write its files; a freeze takes seconds.
+PATIENCE_S = 120.0
 DEADLINE_S = 36_000.0
 # All the work of a large world takes a few thousand at one moment.
 PASSES_MAX = 100_000
-_LOOK_S = 60.0
+_LOOK_S = 30.0
 
 
 @final

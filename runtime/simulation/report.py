@@ -7,10 +7,9 @@ from typing import final
 import attrs
 
 from ...store import Json
+from .checker import told
 from .fault_plan import Fault, FaultPlan
 from .history import History, Violation
-
-_SHOWN_MAX = 300
 
 
 @final
@@ -105,25 +104,10 @@ class Report:
             f"trace {self.trace_hash}",
         ]
         for violation in self.violations:
-            lines.append(f"VIOLATION {violation.rule}: {violation.message}")
-            lines += [f"  {self._call_text(number)}" for number in violation.calls]
+            lines.append(f"VIOLATION {told(violation, self.history)}")
         if self.violations:
             lines.append(f"repeat: {self.command}")
         return "\n".join(lines)
-
-    def _call_text(self, number: int) -> str:
-        call = next((call for call in self.history.calls if call.number == number), None)
-        if call is None:
-            return f"call {number}"
-        asked = call.patches or call.steps or ""
-        ended = "no answer" if call.ended_s is None else f"{call.ended_s:.6f} {call.ending}"
-        told = {
-            name: value for name in ("code", "changed", "seq", "revision") if (value := getattr(call, name)) is not None
-        }
-        text = (
-            f"#{number} {call.begun_s:.6f} {call.process} {call.session}: {call.kind} {asked} -> {ended} {told or ''}"
-        )
-        return text if len(text) <= _SHOWN_MAX else text[:_SHOWN_MAX] + "…"
 
 
 def command_of(seed: int, processes: int, writers: int, steps: int, plan: FaultPlan) -> str:

@@ -12,7 +12,7 @@ import trio
 import trio._core._run as trio_run
 
 from ...store import Durability
-from .checking import judge
+from .checker import check as check_history
 from .ending import Check, look_at_everything
 from .fault_plan import FaultPlan
 from .history import Violation
@@ -50,6 +50,8 @@ def simulate(
     Nothing of it touches a disk, a clock or another process. It runs an event loop of its own, so it can not be called
     from inside one.
     """
+    if trio.lowlevel.in_trio_run():
+        raise RuntimeError("simulate runs an event loop of its own: call it outside of one, or in a worker thread")
     from trio.testing import MockClock  # here: it loads half of a test library
 
     plan = FaultPlan.default() if faults is None else faults
@@ -73,7 +75,7 @@ def simulate(
     world = worlds[0]
     violations: list[Violation] = [*world.troubles.violations]
     if not violations:
-        violations += judge(world.history)
+        violations += check_history(world.history)
     return Report(
         seed=seed,
         processes=processes,

@@ -134,7 +134,7 @@ class Calls:
             assert _found(tx, f"{scope}.working.list")[-1] == patch["working"]["list"][-1]
             return len(items)
 
-        length = await session.transact(add)
+        length: int = await session.transact(add)
         assert length <= _LIST_MAX
 
     async def _compare(self, session: RecordedSession) -> None:
