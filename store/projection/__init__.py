@@ -5,34 +5,34 @@
 ``ledger`` checks the promise. ``compaction``, ``barrier`` and ``run_rules`` decide for a run what needs no actor.
 """
 
-from .barrier import ToolCall, Verdict, batch_of, calls_of, preflight
-from .carried import NOTHING_SENT, Carried, Rebase, end
+from .barrier import ToolCall, Verdict, call_batch, calls_of, preflight
+from .carried import NOTHING_SENT, Carried, Rebase, end_projection
 from .compaction import (
     CompactionAnswer,
+    CompactionPlan,
+    CompactionRefusal,
     CompactionRequest,
+    CompactionSituation,
     Compactor,
     NativeCompaction,
-    Plan,
-    Refusal,
-    Situation,
-    answer,
-    ask,
-    plan_of,
+    answer_compaction,
+    ask_compaction,
+    compaction_plan,
 )
 from .ledger import (
-    Departure,
+    PrefixDeparture,
     PrefixReport,
     SentRequest,
     assert_prefix_stable,
-    canonical,
+    canonical_messages,
     compare_requests,
     shared_bytes,
 )
 from .messages import Dump, Message
-from .projecting import preview, project
-from .receipts import AcceptedCall, acknowledge, receipt_text
-from .request import ContextRequest, HeadKind, Phase
-from .run_rules import answer_of, failed_ending, next_phase
+from .projecting import preview_request, project
+from .receipts import AcceptedCall, acknowledge_call, receipt_text
+from .request import ContextRequest, HeadKind, RehydrationPhase
+from .run_rules import accepted_answer, failed_ending, next_rehydration_phase
 from .section import section_for, with_section, with_section_text
 from .trajectory import Handoff, leave_active, observed_anchor
 from .transitions import Transition, recent_transitions
@@ -42,42 +42,42 @@ __all__ = [
     "AcceptedCall",
     "Carried",
     "CompactionAnswer",
+    "CompactionPlan",
+    "CompactionRefusal",
     "CompactionRequest",
+    "CompactionSituation",
     "Compactor",
     "ContextRequest",
-    "Departure",
     "Dump",
     "Handoff",
     "HeadKind",
     "Message",
     "NativeCompaction",
-    "Phase",
-    "Plan",
+    "PrefixDeparture",
     "PrefixReport",
     "Rebase",
-    "Refusal",
+    "RehydrationPhase",
     "SentRequest",
-    "Situation",
     "ToolCall",
     "Transition",
     "Verdict",
-    "acknowledge",
-    "answer",
-    "answer_of",
-    "ask",
+    "accepted_answer",
+    "acknowledge_call",
+    "answer_compaction",
+    "ask_compaction",
     "assert_prefix_stable",
-    "batch_of",
+    "call_batch",
     "calls_of",
-    "canonical",
+    "canonical_messages",
+    "compaction_plan",
     "compare_requests",
-    "end",
+    "end_projection",
     "failed_ending",
     "leave_active",
-    "next_phase",
+    "next_rehydration_phase",
     "observed_anchor",
-    "plan_of",
     "preflight",
-    "preview",
+    "preview_request",
     "project",
     "receipt_text",
     "recent_transitions",

@@ -73,7 +73,7 @@ def calls_of(message: Mapping[str, Any]) -> tuple[ToolCall, ...]:
     )
 
 
-def batch_of(
+def call_batch(
     entry_of: Callable[[str], Mapping[str, Any] | None], leaf: str | None, call_id: str
 ) -> tuple[ToolCall, ...] | None:
     """The calls of the nearest assistant message at or above ``leaf`` that holds ``call_id``; None without one (L14).

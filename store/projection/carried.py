@@ -5,14 +5,14 @@
     NOTHING_SENT --request--> live --request--> live'         every byte sent before, then more
                                |  |
                                |  +--request with another past--> live''   "native"
-                               +--end(reason)--> ended --request--> live'' reason
+                               +--end_projection(reason)--> ended --request--> live'' reason
     any  --request without memory to show--> plain --request--> live
     live: one head with one id, the native messages sent so far, updates at fixed places among them,
           and the view of the memory that all this has told.
     plain: the host's messages as they are (off mode, or nothing is loaded).
 
-Only ``project``, ``acknowledge`` and ``end`` move it; each gives a new value, so a caller that drops the new value has
-dropped the step (C12).
+Only ``project``, ``acknowledge_call`` and ``end_projection`` move it. Each gives a new value: a caller that drops the
+new value has dropped the step (C12).
 
 Invariants:
   X1  While a projection is live its list of sent messages only grows.
@@ -28,7 +28,7 @@ import attrs
 
 from ..algebra import Json
 from .messages import Message, Synthetic
-from .request import HeadKind, Phase
+from .request import HeadKind, RehydrationPhase
 from .shown import Shown
 
 # session: start, reload, resume, tree navigation, and the first request of all. native: a message that was sent is
@@ -56,7 +56,7 @@ class Live:
     shown: Shown | None
     native: tuple[Message, ...] = ()
     invalidations: list[Json] = attrs.field(factory=list)
-    phase: Phase | None = None
+    phase: RehydrationPhase | None = None
     systems: int = 0
     unseen: tuple[tuple[str, Shown], ...] = ()
 
@@ -83,7 +83,7 @@ class Carried:
 NOTHING_SENT = Carried()
 
 
-def end(carried: Carried, reason: Rebase) -> Carried:
+def end_projection(carried: Carried, reason: Rebase) -> Carried:
     """The live projection ends here: the next request begins a new one and names the reason (X3).
 
     Call it when a user's run begins (``run``), an answer was accepted (``answer``), the mode changes (``mode``), the

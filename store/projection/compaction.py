@@ -35,7 +35,7 @@ _HARMLESS_ENTRY = "codemode-store"
 
 Entry = Mapping[str, Any]
 # Why nothing is asked: in the order in which it is looked at.
-Refusal = Literal[
+CompactionRefusal = Literal[
     "shut",
     "mode",
     "run",
@@ -53,7 +53,7 @@ Refusal = Literal[
 
 
 @attrs.frozen
-class Situation:
+class CompactionSituation:
     """What a session is doing when a run has settled.
 
     Attributes:
@@ -141,15 +141,15 @@ class CompactionAnswer:
 
 
 @attrs.frozen
-class Plan:
+class CompactionPlan:
     """What a compaction would keep: everything from this entry on, the user message that began the last run."""
 
     first_kept_entry: str
 
 
-def ask(
-    compactor: Compactor, now: Situation, branch: Sequence[Entry], request_id: str
-) -> tuple[Compactor, CompactionRequest | Refusal]:
+def ask_compaction(
+    compactor: Compactor, now: CompactionSituation, branch: Sequence[Entry], request_id: str
+) -> tuple[Compactor, CompactionRequest | CompactionRefusal]:
     """Ask for the compaction of what is before the last run, or say why not (C30, C31). (K1)
 
     Args:
@@ -159,8 +159,8 @@ def ask(
     refusal = _refusal(compactor, now)
     if refusal is not None:
         return compactor, refusal
-    plan = plan_of(branch, now.anchor)
-    if not isinstance(plan, Plan):
+    plan = compaction_plan(branch, now.anchor)
+    if not isinstance(plan, CompactionPlan):
         return compactor, plan
     assert now.run is not None
     marker = f"{MARKER_PREFIX}{compactor.instance}:{request_id}"
@@ -168,7 +168,7 @@ def ask(
     return attrs.evolve(compactor, pending=request, last_run=now.run), request
 
 
-def plan_of(branch: Sequence[Entry], anchor: float | None) -> Plan | Refusal:
+def compaction_plan(branch: Sequence[Entry], anchor: float | None) -> CompactionPlan | CompactionRefusal:
     """What a compaction of this branch would keep (C31): it goes back to exactly one user message, and loses nothing
     that somebody else put before it."""
     roles = [entry["message"].get("role") if entry["type"] == "message" else None for entry in branch]
@@ -184,10 +184,10 @@ def plan_of(branch: Sequence[Entry], anchor: float | None) -> Plan | Refusal:
         return "anchor"
     if any(_is_foreign(entry) for entry in branch[: found[0]]):
         return "foreign"
-    return Plan(branch[found[0]]["id"])
+    return CompactionPlan(branch[found[0]]["id"])
 
 
-def answer(compactor: Compactor, hook: NativeCompaction) -> CompactionAnswer | Literal["pass", "cancel"]:
+def answer_compaction(compactor: Compactor, hook: NativeCompaction) -> CompactionAnswer | Literal["pass", "cancel"]:
     """What a host gets that asks for a summary (C32, C33): ours, ``pass`` (not our business) or ``cancel``. (K2)"""
     if hook.reason != "manual" or not (hook.instructions or "").startswith(MARKER_PREFIX):
         return "pass"
@@ -199,9 +199,9 @@ def answer(compactor: Compactor, hook: NativeCompaction) -> CompactionAnswer | L
     return CompactionAnswer(pending.first_kept_entry, hook.tokens_before, pending.boundary, pending.step)
 
 
-def _refusal(compactor: Compactor, now: Situation) -> Refusal | None:
+def _refusal(compactor: Compactor, now: CompactionSituation) -> CompactionRefusal | None:
     tokens = -1 if now.usage_tokens is None else now.usage_tokens
-    refusals: list[tuple[bool, Refusal]] = [
+    refusals: list[tuple[bool, CompactionRefusal]] = [
         (compactor.is_shut, "shut"),
         (now.mode != "active", "mode"),
         (now.run is None, "run"),

@@ -23,14 +23,14 @@ from .messages import Message
 Serialise = Callable[[Any], bytes]
 
 
-def canonical(messages: Any) -> bytes:
+def canonical_messages(messages: Any) -> bytes:
     """The canonical form of a message list (or of any JSON value)."""
     text = json.dumps(messages, ensure_ascii=False, separators=(",", ":"))
     return text.encode("utf-8", "backslashreplace")
 
 
 @attrs.frozen
-class Departure:
+class PrefixDeparture:
     """Where two requests part.
 
     Attributes:
@@ -62,7 +62,7 @@ class PrefixReport:
     current_bytes: int
     shared_bytes: int
     rebase: Rebase | None
-    departure: Departure | None
+    departure: PrefixDeparture | None
 
     @property
     def is_explained(self) -> bool:
@@ -85,7 +85,7 @@ def compare_requests(
     previous: Sequence[Message],
     current: Sequence[Message],
     rebase: Rebase | None = None,
-    serialise: Serialise = canonical,
+    serialise: Serialise = canonical_messages,
 ) -> PrefixReport:
     """How two consecutive requests of one session relate. The cost is that of writing both out."""
     old, new = serialise(list(previous)), serialise(list(current))
@@ -103,7 +103,7 @@ class SentRequest:
 
 
 def assert_prefix_stable(
-    requests: Sequence[SentRequest | Sequence[Message]], serialise: Serialise = canonical
+    requests: Sequence[SentRequest | Sequence[Message]], serialise: Serialise = canonical_messages
 ) -> list[PrefixReport]:
     """Assert that each request extends the one before it, or says why not; the reports, one less than requests.
 
@@ -137,15 +137,15 @@ def shared_bytes(left: bytes, right: bytes) -> int:
     return low
 
 
-def _departure(previous: Sequence[Message], current: Sequence[Message], serialise: Serialise) -> Departure:
+def _departure(previous: Sequence[Message], current: Sequence[Message], serialise: Serialise) -> PrefixDeparture:
     offset = 1
     for index, before in enumerate(previous):
         if index >= len(current):
-            return Departure(offset - 1 if index else offset, index, "", _short(before), None)
+            return PrefixDeparture(offset - 1 if index else offset, index, "", _short(before), None)
         old, new = serialise(before), serialise(current[index])
         if old != new:
             field, left, right = _field(before, current[index])
-            return Departure(offset + shared_bytes(old, new), index, field, left, right)
+            return PrefixDeparture(offset + shared_bytes(old, new), index, field, left, right)
         offset += len(old) + 1
     raise AssertionError("equal messages have different bytes: the serialisation is not a function of the message")
 
@@ -161,7 +161,7 @@ def _field(before: Any, after: Any, path: str = "") -> tuple[str, str | None, st
             place = f"{path}.{key}" if path else key
             if key != other:
                 return place, shown(key), shown(other)
-            if canonical(left) != canonical(right):
+            if canonical_messages(left) != canonical_messages(right):
                 return _field(left, right, place)
         if len(before) != len(after):
             key = list(before if len(before) > len(after) else after)[len(pairs)]
@@ -169,13 +169,13 @@ def _field(before: Any, after: Any, path: str = "") -> tuple[str, str | None, st
             return place, _short(before.get(key, _ABSENT)), _short(after.get(key, _ABSENT))
     if type(before) is list and type(after) is list:
         for index, (left, right) in enumerate(zip(before, after, strict=False)):
-            if canonical(left) != canonical(right):
+            if canonical_messages(left) != canonical_messages(right):
                 return _field(left, right, f"{path}[{index}]")
         index = min(len(before), len(after))
         rest = [value[index] if index < len(value) else _ABSENT for value in (before, after)]
         return f"{path}[{index}]", _short(rest[0]), _short(rest[1])
     if type(before) is str and type(after) is str:
-        at = max(0, shared_bytes(canonical(before), canonical(after)) - 24)
+        at = max(0, shared_bytes(canonical_messages(before), canonical_messages(after)) - 24)
         return path, _excerpt(before, at), _excerpt(after, at)
     return path, _short(before), _short(after)
 
@@ -183,7 +183,7 @@ def _field(before: Any, after: Any, path: str = "") -> tuple[str, str | None, st
 def _short(value: Any) -> str | None:
     if value is _ABSENT:
         return None
-    return shown(value) if type(value) not in (dict, list) else shown(canonical(value).decode("utf-8"))
+    return shown(value) if type(value) not in (dict, list) else shown(canonical_messages(value).decode("utf-8"))
 
 
 def _excerpt(text: str, at: int) -> str:

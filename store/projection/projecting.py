@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import attrs
 
 from ..algebra import Json, detach, same
-from .carried import NOTHING_SENT, Carried, Live, Rebase, end
+from .carried import NOTHING_SENT, Carried, Live, Rebase, end_projection
 from .differences import differences
 from .heads import captured, handoff_message, passive_head, runtime_head
 from .messages import Dump, Message, Synthetic
@@ -31,7 +31,7 @@ def project(carried: Carried, request: ContextRequest, dump: Dump) -> tuple[Carr
     own messages in it, synthetic ones as copies.
     """
     if request.mode == "off":
-        return _plain(end(carried, "mode"), "mode", with_section(request.messages, None))
+        return _plain(end_projection(carried, "mode"), "mode", with_section(request.messages, None))
     kind, live = kind_of(request), carried.live
     native, systems = _with_protocol(live, request)
     chosen = _chosen(native, request)
@@ -39,7 +39,7 @@ def project(carried: Carried, request: ContextRequest, dump: Dump) -> tuple[Carr
     if reason is not None:
         if kind is None:
             # Nothing can be shown, so nothing begins. (A live projection would go on, only without updates.)
-            return _plain(end(carried, reason), "session", native)
+            return _plain(end_projection(carried, reason), "session", native)
         native, systems = _with_protocol(None, request)
         live, chosen = _begun(request, kind, dump), _chosen(native, request)
     assert live is not None
@@ -58,7 +58,7 @@ def _plain(
     return Carried(None, later, tuple(messages)), messages, reason
 
 
-def preview(request: ContextRequest, dump: Dump) -> Sequence[Message]:
+def preview_request(request: ContextRequest, dump: Dump) -> Sequence[Message]:
     """The messages of a request that must leave no trace: one without a live operation, before preparation (C12)."""
     return project(NOTHING_SENT, request, dump)[1]
 

@@ -51,7 +51,7 @@ class AcceptedCall:
     call_id: str | None = None
 
 
-def acknowledge(carried: Carried, call: AcceptedCall, dump: Dump) -> tuple[Carried, Json | None]:
+def acknowledge_call(carried: Carried, call: AcceptedCall, dump: Dump) -> tuple[Carried, Json | None]:
     """The ``state_updates`` of a call (T21), None if there is nothing to tell, and what to carry on.
 
     The new value counts as told (T30), so that no update repeats it. Drop the value if the receipt does not go out;

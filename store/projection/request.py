@@ -15,7 +15,7 @@ from .trajectory import Handoff, Hints
 from .transitions import Transition
 
 HeadKind = Literal["runtime", "passive", "handoff"]
-Phase = Literal["new-bootstrap", "resume-bootstrap", "step"]
+RehydrationPhase = Literal["new-bootstrap", "resume-bootstrap", "step"]
 
 
 @attrs.frozen(eq=False)
@@ -50,7 +50,7 @@ class ContextRequest:
     handoff: Handoff | None = None
     hints: Hints = attrs.field(factory=dict)
     invalidations: Sequence[Json] = ()
-    phase: Phase | None = None
+    phase: RehydrationPhase | None = None
     transitions: Sequence[Transition] = ()
     history_limit: int = HISTORY_LIMIT_DEFAULT
 

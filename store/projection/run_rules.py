@@ -6,12 +6,12 @@ from typing import Literal
 
 from .barrier import calls_of
 from .messages import Message, text_of
-from .request import Phase
+from .request import RehydrationPhase
 
 RunEvent = Literal["start", "resume", "answer", "prompt", "prompt-over-unfinished"]
 
 
-def answer_of(message: Message) -> str | None:
+def accepted_answer(message: Message) -> str | None:
     """The text to accept as the answer of a run, possibly ""; None if the message is no answer (L18).
 
     No answer are messages with tool calls, and those that ended ``toolUse``, ``aborted``, ``length`` or ``error``.
@@ -28,7 +28,7 @@ def failed_ending(message: Message) -> str | None:
     return reason if reason in ("length", "error") else None
 
 
-def next_phase(phase: Phase | None, event: RunEvent) -> Phase | None:
+def next_rehydration_phase(phase: RehydrationPhase | None, event: RunEvent) -> RehydrationPhase | None:
     """The phase of knowledge rehydration after something happened (L13). Before any start of a session it is None."""
     if event == "start":
         return "new-bootstrap"

@@ -20,12 +20,12 @@ from strataflow.store.projection import (
     ContextRequest,
     Handoff,
     Message,
-    Phase,
     Rebase,
+    RehydrationPhase,
     SentRequest,
     Transition,
-    acknowledge,
-    end,
+    acknowledge_call,
+    end_projection,
     leave_active,
     observed_anchor,
     project,
@@ -62,7 +62,7 @@ class Conversation:
     handoff: Handoff | None = None
     hints: dict[str, str] = attrs.field(factory=dict)
     invalidations: list[Json] = attrs.field(factory=list)
-    phase: Phase | None = None
+    phase: RehydrationPhase | None = None
     transitions: list[Transition] = attrs.field(factory=list)
     is_loaded: bool = True
     now: int = 1000
@@ -83,7 +83,7 @@ class Conversation:
         """A user's run begins."""
         self.anchor = None
         self.specification = prompt if self.mode == "active" else None
-        self.carried = end(self.carried, "run")
+        self.carried = end_projection(self.carried, "run")
         self.say("user", prompt)
 
     def answer(self, text: str) -> None:
@@ -92,7 +92,7 @@ class Conversation:
         if self.mode == "active":
             self.memory.call("accept_response", {"text": text}, session=self.key)
             self.specification, self.bootstrap, self.handoff, self.phase = None, False, None, "step"
-            self.carried = end(self.carried, "answer")
+            self.carried = end_projection(self.carried, "answer")
 
     def switch(self, mode: Mode) -> None:
         """Another mode is chosen."""
@@ -106,7 +106,7 @@ class Conversation:
             self.bootstrap = bool(self.native) or self.handoff is not None
             self.specification = None
         self.mode = mode
-        self.carried = end(self.carried, "mode")
+        self.carried = end_projection(self.carried, "mode")
 
     def reload(self) -> None:
         """The session is attached anew: what the process knew is gone, what the session keeps stays."""
@@ -143,7 +143,7 @@ class Conversation:
             mode=self.mode,
             call_id=None if is_silent else f"c{self.calls}",
         )
-        self.carried, updates = acknowledge(self.carried, call, dump)
+        self.carried, updates = acknowledge_call(self.carried, call, dump)
         if not is_silent:
             tool = {"type": "toolCall", "id": f"c{self.calls}", "name": "patch_state", "arguments": arguments}
             self.say("assistant", content=[tool], stopReason="toolUse")

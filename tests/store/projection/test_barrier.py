@@ -7,7 +7,15 @@ from typing import Any
 import pytest
 
 from kit.holds import holds
-from strataflow.store.projection import ToolCall, answer_of, batch_of, calls_of, failed_ending, next_phase, preflight
+from strataflow.store.projection import (
+    ToolCall,
+    accepted_answer,
+    call_batch,
+    calls_of,
+    failed_ending,
+    next_rehydration_phase,
+    preflight,
+)
 
 Json = dict[str, Any]
 
@@ -56,21 +64,21 @@ def test_the_batch_of_a_call_is_found_from_the_leaf_upwards() -> None:
         "loop": {"type": "label", "parentId": "loop"},
         "torn": {"type": "label", "parentId": "nowhere"},
     }
-    assert batch_of(tree.get, "d", "t1") == (ToolCall("t1", "read_state"), ToolCall("t2", "patch_state"))
-    assert batch_of(tree.get, "e", "t1") == (ToolCall("t1", "bash"),)
+    assert call_batch(tree.get, "d", "t1") == (ToolCall("t1", "read_state"), ToolCall("t2", "patch_state"))
+    assert call_batch(tree.get, "e", "t1") == (ToolCall("t1", "bash"),)
     for leaf in ("e", "loop", "torn", None):
-        assert batch_of(tree.get, leaf, "t2") is None
+        assert call_batch(tree.get, leaf, "t2") is None
 
 
 @holds("L18")
 def test_the_answer_is_the_text_of_a_final_message() -> None:
     message = assistant(text="Done", stopReason="stop")
     message["content"].append({"type": "text", "text": "."})
-    assert answer_of(message) == "Done."
-    assert answer_of(assistant(stopReason="stop")) == ""
-    assert answer_of({"role": "assistant", "content": "plain"}) == "plain"
-    assert answer_of({"role": "user", "content": "plain"}) is None
-    assert answer_of(assistant(("t", "bash"), text="x", stopReason="stop")) is None
+    assert accepted_answer(message) == "Done."
+    assert accepted_answer(assistant(stopReason="stop")) == ""
+    assert accepted_answer({"role": "assistant", "content": "plain"}) == "plain"
+    assert accepted_answer({"role": "user", "content": "plain"}) is None
+    assert accepted_answer(assistant(("t", "bash"), text="x", stopReason="stop")) is None
     assert calls_of({"content": None}) == ()
 
 
@@ -78,16 +86,16 @@ def test_the_answer_is_the_text_of_a_final_message() -> None:
 @pytest.mark.parametrize("stop", ["length", "error", "aborted", "toolUse"])
 def test_a_message_that_did_not_end_is_no_answer(stop: str) -> None:
     message = assistant(text="half", stopReason=stop)
-    assert answer_of(message) is None
+    assert accepted_answer(message) is None
     assert failed_ending(message) == (stop if stop in ("length", "error") else None)
 
 
 @holds("L13")
 def test_the_phase_follows_what_happened() -> None:
-    assert next_phase(None, "start") == "new-bootstrap"
-    assert next_phase("step", "resume") == "resume-bootstrap"
-    assert next_phase("new-bootstrap", "answer") == "step"
-    assert next_phase(None, "prompt") is None
-    assert next_phase(None, "prompt-over-unfinished") == "step"
-    assert next_phase("resume-bootstrap", "prompt-over-unfinished") == "resume-bootstrap"
-    assert next_phase("new-bootstrap", "prompt") == "new-bootstrap"
+    assert next_rehydration_phase(None, "start") == "new-bootstrap"
+    assert next_rehydration_phase("step", "resume") == "resume-bootstrap"
+    assert next_rehydration_phase("new-bootstrap", "answer") == "step"
+    assert next_rehydration_phase(None, "prompt") is None
+    assert next_rehydration_phase(None, "prompt-over-unfinished") == "step"
+    assert next_rehydration_phase("resume-bootstrap", "prompt-over-unfinished") == "resume-bootstrap"
+    assert next_rehydration_phase("new-bootstrap", "prompt") == "new-bootstrap"

@@ -9,14 +9,14 @@ import pytest
 
 from kit.holds import holds
 from strataflow.store.projection import (
+    CompactionPlan,
     CompactionRequest,
+    CompactionSituation,
     Compactor,
     NativeCompaction,
-    Plan,
-    Situation,
-    answer,
-    ask,
-    plan_of,
+    answer_compaction,
+    ask_compaction,
+    compaction_plan,
 )
 
 Json = dict[str, Any]
@@ -43,7 +43,7 @@ def custom(name: Any, kind: str = "custom") -> Json:
     return {"type": kind, "id": "x", "customType": name}
 
 
-NOW = Situation(
+NOW = CompactionSituation(
     mode="active",
     run="run-1",
     is_idle=True,
@@ -60,7 +60,7 @@ NOW = Situation(
 
 def asked(run: str = "run-1", request_id: str = "r1", compactor: Compactor | None = None) -> Any:
     """A compactor that has asked, and what it asked for."""
-    compactor, request = ask(compactor or Compactor("i"), attrs.evolve(NOW, run=run), branch(), request_id)
+    compactor, request = ask_compaction(compactor or Compactor("i"), attrs.evolve(NOW, run=run), branch(), request_id)
     assert isinstance(request, CompactionRequest)
     return compactor, request
 
@@ -75,7 +75,7 @@ def test_a_settled_run_over_a_large_transcript_is_asked_for_once() -> None:
     compactor, request = asked()
     assert request.marker == "state-flow-boundary:i:r1"
     assert (request.first_kept_entry, request.leaf, request.boundary, request.step) == ("e3", "e5", "b9", 9)
-    assert ask(compactor, NOW, branch(), "r2")[1] == "done"
+    assert ask_compaction(compactor, NOW, branch(), "r2")[1] == "done"
 
 
 @holds("C30", "case agent 145")
@@ -95,25 +95,25 @@ def test_a_settled_run_over_a_large_transcript_is_asked_for_once() -> None:
 )
 def test_each_condition_alone_is_enough_not_to_ask(member: str, value: Any, refusal: str) -> None:
     compactor = Compactor("i")
-    assert ask(compactor, attrs.evolve(NOW, **{member: value}), branch(), "r1") == (compactor, refusal)
+    assert ask_compaction(compactor, attrs.evolve(NOW, **{member: value}), branch(), "r1") == (compactor, refusal)
 
 
 @holds("C31")
 @pytest.mark.parametrize("stop", ["aborted", "error", "length"])
 def test_a_run_that_ended_badly_is_not_compacted(stop: str) -> None:
-    assert plan_of(branch(stop=stop), ANCHOR) == "answer"
-    assert ask(Compactor("i"), NOW, branch(stop=stop), "r1")[1] == "answer"
+    assert compaction_plan(branch(stop=stop), ANCHOR) == "answer"
+    assert ask_compaction(Compactor("i"), NOW, branch(stop=stop), "r1")[1] == "answer"
 
 
 @holds("C31", "case agent 146")
 def test_the_anchor_must_be_one_user_entry_before_the_answer() -> None:
-    assert plan_of(branch(), ANCHOR) == Plan("e3")
-    assert plan_of(branch(), 99) == "anchor"
-    assert plan_of(branch(), None) == "anchor"
-    assert plan_of(branch(entry(9, "user", ANCHOR)), ANCHOR) == "anchor"
-    assert plan_of([entry(1, "assistant", 1), entry(2, "user", ANCHOR)], ANCHOR) == "anchor"
-    assert plan_of([entry(2, "user", ANCHOR)], ANCHOR) == "answer"
-    assert plan_of([], ANCHOR) == "answer"
+    assert compaction_plan(branch(), ANCHOR) == CompactionPlan("e3")
+    assert compaction_plan(branch(), 99) == "anchor"
+    assert compaction_plan(branch(), None) == "anchor"
+    assert compaction_plan(branch(entry(9, "user", ANCHOR)), ANCHOR) == "anchor"
+    assert compaction_plan([entry(1, "assistant", 1), entry(2, "user", ANCHOR)], ANCHOR) == "anchor"
+    assert compaction_plan([entry(2, "user", ANCHOR)], ANCHOR) == "answer"
+    assert compaction_plan([], ANCHOR) == "answer"
 
 
 @holds("C31", "case agent 146")
@@ -130,14 +130,14 @@ def test_the_anchor_must_be_one_user_entry_before_the_answer() -> None:
     ],
 )
 def test_nothing_foreign_may_stand_before_the_anchor(odd: Json, is_foreign: bool) -> None:
-    assert plan_of(branch(odd), ANCHOR) == ("foreign" if is_foreign else Plan("e3"))
-    assert plan_of([*branch(), odd], ANCHOR) == Plan("e3")
+    assert compaction_plan(branch(odd), ANCHOR) == ("foreign" if is_foreign else CompactionPlan("e3"))
+    assert compaction_plan([*branch(), odd], ANCHOR) == CompactionPlan("e3")
 
 
 @holds("C32")
 def test_the_own_marker_is_answered_with_a_fixed_summary() -> None:
     compactor, request = asked()
-    found = answer(compactor, hook(request))
+    found = answer_compaction(compactor, hook(request))
     assert not isinstance(found, str)
     assert found.to_json() == {
         "summary": found.summary,
@@ -155,7 +155,7 @@ def test_compactions_of_others_pass_untouched(
 ) -> None:
     compactor, request = asked()
     for state in (compactor, compactor.shut(), Compactor("i")):
-        assert answer(state, hook(request, reason=reason, instructions=instructions)) == "pass"
+        assert answer_compaction(state, hook(request, reason=reason, instructions=instructions)) == "pass"
 
 
 @holds("C33", "C34", "case agent 147")
@@ -168,12 +168,12 @@ def test_an_own_marker_out_of_time_is_cancelled() -> None:
         {"leaf": "e6"},
         {"instructions": "state-flow-boundary:other:r1"},
     ):
-        assert answer(compactor, hook(request, **change)) == "cancel", change
-    assert answer(compactor.shut(), hook(request)) == "cancel"
-    assert answer(compactor.settle(request.marker), hook(request)) == "cancel"
+        assert answer_compaction(compactor, hook(request, **change)) == "cancel", change
+    assert answer_compaction(compactor.shut(), hook(request)) == "cancel"
+    assert answer_compaction(compactor.settle(request.marker), hook(request)) == "cancel"
     newer, second = asked("run-2", "r2", compactor)
-    assert answer(newer, hook(request)) == "cancel"
-    assert answer(newer, hook(second)) not in ("cancel", "pass")
+    assert answer_compaction(newer, hook(request)) == "cancel"
+    assert answer_compaction(newer, hook(second)) not in ("cancel", "pass")
 
 
 @holds("C34")
@@ -189,7 +189,7 @@ def test_a_late_completion_clears_only_its_own_request() -> None:
 def test_after_a_refusal_a_later_run_may_try_with_a_new_marker() -> None:
     compactor, first = asked()
     compactor = compactor.settle(first.marker)
-    assert ask(compactor, NOW, branch(), "r2")[1] == "done"
+    assert ask_compaction(compactor, NOW, branch(), "r2")[1] == "done"
     compactor, second = asked("run-2", "r2", compactor)
     assert second.marker != first.marker
-    assert ask(compactor.shut(), attrs.evolve(NOW, run="run-3"), branch(), "r3")[1] == "shut"
+    assert ask_compaction(compactor.shut(), attrs.evolve(NOW, run="run-3"), branch(), "r3")[1] == "shut"

@@ -10,7 +10,7 @@ import pytest
 
 from kit.conversations import Conversation, content_of, dump, label_of, updates_in
 from kit.holds import holds
-from strataflow.store.projection import Transition, preview, recent_transitions
+from strataflow.store.projection import Transition, preview_request, recent_transitions
 
 Json = dict[str, Any]
 
@@ -152,7 +152,7 @@ def test_keys_of_old_files_that_hold_only_empty_objects_do_not_count() -> None:
     scopes = talk.scopes()
     value: Json = {"lazy": {"hollow": {"x": {}, "y": {"z": {}}}, "list": [{}]}}
     odd = attrs.evolve(scopes["session"], value=value, base=value, is_pruned=False)
-    shown = preview(attrs.evolve(talk.context(), scopes={**scopes, "session": odd}), dump)
+    shown = preview_request(attrs.evolve(talk.context(), scopes={**scopes, "session": odd}), dump)
     assert content_of(shown[0])["lazy_navigation"]["keys"] == {"a": "number", "list": "array"}
 
 
@@ -163,7 +163,7 @@ def test_cards_are_shown_without_provenance_and_with_their_hint() -> None:
     scopes = talk.scopes()
     value = {"artifacts": {"/a": card, "/b": card}}
     old = attrs.evolve(scopes["cwd"], value=value, base=value)
-    shown = preview(attrs.evolve(talk.context(), scopes={**scopes, "cwd": old}), dump)
+    shown = preview_request(attrs.evolve(talk.context(), scopes={**scopes, "cwd": old}), dump)
     assert content_of(shown[0])["state"]["artifacts"] == {
         "/a": {"description": "d", "hint": "newer"},
         "/b": {"description": "d"},

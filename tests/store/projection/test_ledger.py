@@ -15,7 +15,7 @@ from strataflow.store.algebra import shown
 from strataflow.store.projection import (
     SentRequest,
     assert_prefix_stable,
-    canonical,
+    canonical_messages,
     compare_requests,
     shared_bytes,
 )
@@ -32,7 +32,7 @@ A_BLOCK = {"type": "text", "text": "a"}
 
 def written(value: Any) -> str:
     """As a report shows a container."""
-    return shown(canonical(value).decode())
+    return shown(canonical_messages(value).decode())
 
 
 @holds("B11", "C10")
@@ -70,7 +70,7 @@ def test_a_departure_names_message_field_and_both_values(
     found = report.departure
     assert found is not None
     assert (found.message, found.field, found.before, found.after) == (message, field, before, after)
-    old, new = canonical(previous), canonical(current)
+    old, new = canonical_messages(previous), canonical_messages(current)
     assert report.shared_bytes == shared_bytes(old, new)
     assert found.byte == report.shared_bytes
     assert str(found.byte) in str(report)
@@ -101,7 +101,7 @@ def test_a_departure_with_a_reason_is_explained_by_it() -> None:
 
 
 def test_the_canonical_form_is_compact_utf8_with_escaped_surrogates() -> None:
-    assert canonical([{"b": "é\u2028\x7f", "a": ["\ud83d", 1.5, None, True]}]) == (
+    assert canonical_messages([{"b": "é\u2028\x7f", "a": ["\ud83d", 1.5, None, True]}]) == (
         '[{"b":"é\u2028\x7f","a":["\\ud83d",1.5,null,true]}]'.encode()
     )
 

@@ -14,10 +14,10 @@ from strataflow.store.projection import (
     Carried,
     Rebase,
     assert_prefix_stable,
-    canonical,
+    canonical_messages,
     compare_requests,
-    end,
-    preview,
+    end_projection,
+    preview_request,
     project,
 )
 
@@ -163,7 +163,7 @@ def test_messages_that_are_made_anew_each_time_are_the_same_messages() -> None:
     act(talk)
     second = talk.request()
     assert talk.rebase is None
-    assert canonical(second).startswith(canonical(first)[:-1])
+    assert canonical_messages(second).startswith(canonical_messages(first)[:-1])
 
 
 @holds("C11", "C13", "case agent 111")
@@ -187,7 +187,7 @@ def test_after_a_reload_an_older_receipt_belongs_to_another_projection() -> None
 def test_what_ends_a_projection_names_itself(reason: Rebase) -> None:
     for mode in ("active", "passive"):
         talk = talking(mode)
-        talk.carried = end(end(talk.carried, reason), "compaction")
+        talk.carried = end_projection(end_projection(talk.carried, reason), "compaction")
         talk.request()
         # In passive mode neither a run nor an answer ends anything; what came first counts.
         assert talk.rebase == ("compaction" if mode == "passive" and reason in ("run", "answer") else reason)
@@ -208,7 +208,7 @@ def test_a_change_of_mode_is_noticed_even_if_nobody_tells() -> None:
 def test_a_preview_leaves_no_trace() -> None:
     talk = talking(cwd={"working": {"x": 1}})
     talk.foreign(cwd={"working": {"x": 2}})
-    shown = preview(talk.context(), dump)
+    shown = preview_request(talk.context(), dump)
     assert content_of(shown[0])["state"] == {"working": {"x": 2}}
     assert len(updates_in(talk.request())) == 1
 
@@ -347,7 +347,7 @@ def test_an_empty_object_hides_what_it_hides_and_is_hidden_itself() -> None:
     value: Json = {"working": {"x": {}, "rows": [{}, {"e": {}}]}, "unknown": {"a": 1}, "response": ""}
     odd = attrs.evolve(scopes["session"], value=value, base=value, is_pruned=False)
     request = attrs.evolve(talk.context(), scopes={**scopes, "session": odd})
-    shown = preview(request, dump)
+    shown = preview_request(request, dump)
     assert content_of(shown[0])["state"] == {"working": {"y": 1, "rows": [{}, {}]}}
 
 

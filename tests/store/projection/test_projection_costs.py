@@ -11,7 +11,7 @@ import pytest
 
 from kit.conversations import Conversation, dump
 from kit.holds import holds
-from strataflow.store.projection import NOTHING_SENT, AcceptedCall, acknowledge, project
+from strataflow.store.projection import NOTHING_SENT, AcceptedCall, acknowledge_call, project
 
 Json = dict[str, Any]
 
@@ -111,8 +111,8 @@ def test_a_receipt_costs_what_changed_and_not_what_is_stored() -> None:
         patches: Any = {"cwd": {"working": {"k7": {"list": {"[0]": 5}}}}}
         talk.memory.call("patch_state", patches)
         call = AcceptedCall(patches, before, talk.scopes())
-        counts.append(calls_of(lambda talk=talk, call=call: acknowledge(talk.carried, call, dump)))
-        assert acknowledge(talk.carried, call, dump)[1] is None
+        counts.append(calls_of(lambda talk=talk, call=call: acknowledge_call(talk.carried, call, dump)))
+        assert acknowledge_call(talk.carried, call, dump)[1] is None
     assert counts[0] == counts[1]
 
 

@@ -17,7 +17,7 @@ from kit.holds import holds
 from kit.naive_model import naive_overlay, naive_prune
 from kit.prompt_reader import PromptReader
 from strataflow.store.algebra import PLANES, SCOPES, CallError, same
-from strataflow.store.projection import assert_prefix_stable, preview
+from strataflow.store.projection import assert_prefix_stable, preview_request
 
 Json = dict[str, Any]
 
@@ -131,7 +131,7 @@ def check_request(talk: Conversation, happened: set[str]) -> None:
     is_first = not talk.sent
     before = talk.carried
     request = talk.context()
-    shown = preview(request, dump)
+    shown = preview_request(request, dump)
     assert talk.carried is before
     messages = talk.request()
     if talk.mode == "off":
