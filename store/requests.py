@@ -24,7 +24,7 @@ from typing import Final, TypeAlias, final
 
 import attrs
 
-from .algebra import ConflictError, StoreError, StrataflowError
+from .algebra import ConflictError, StoreError, StrataflowError, without_values
 from .journal_types import Journal
 from .receipts import Receipt, receipt_from
 
@@ -121,7 +121,7 @@ class Requests:
         except StrataflowError as error:
             if is_refusal(error):
                 # A copy has no traceback, which would keep everything alive that the call has seen.
-                slim = error.without_values() if isinstance(error, ConflictError) else copy.copy(error)
+                slim = without_values(error) if isinstance(error, ConflictError) else copy.copy(error)
                 self._told[request_id] = slim
             raise
 

@@ -17,6 +17,7 @@ from .errors import (
     StoreError,
     StrataflowError,
     shown,
+    without_values,
 )
 from .history import (
     HISTORY_LIMIT_DEFAULT,
@@ -111,4 +112,5 @@ __all__ = [
     "stage_patch",
     "stage_response",
     "touches",
+    "without_values",
 ]

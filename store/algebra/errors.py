@@ -97,13 +97,14 @@ class ConflictError(StrataflowError):
         """The same as objects. They share their values with ``data``."""
         return tuple(conflict_from(document) for document in self.data["conflicts"])
 
-    def without_values(self) -> ConflictError:
-        """The error for keeping: values may be large, and belong to memory until somebody is told of them."""
-        known = [
-            {name: member for name, member in conflict.items() if name not in ("read", "now")}
-            for conflict in self.data["conflicts"]
-        ]
-        return ConflictError(self.code, self.message, **{**self.data, "conflicts": known})
+
+def without_values(error: ConflictError) -> ConflictError:
+    """The error for keeping: values may be large, and belong to memory until somebody is told of them."""
+    known = [
+        {name: member for name, member in conflict.items() if name not in ("read", "now")}
+        for conflict in error.data["conflicts"]
+    ]
+    return ConflictError(error.code, error.message, **{**error.data, "conflicts": known})
 
 
 class RequestError(StrataflowError):

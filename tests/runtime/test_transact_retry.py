@@ -15,6 +15,7 @@ from kit.simulated_runtimes import session_in
 from kit.transacting import increment, interfering, number_of
 from strataflow import CallError, ReadError, StoreError, Transaction
 from strataflow.runtime.simulation.seams import SimulatedMachine
+from strataflow.runtime.transactions import Retry
 
 # -- waiting -----------------------------------------------------------------------------------------------------------
 
@@ -102,12 +103,12 @@ async def test_whatever_becomes_of_the_exception_the_attempt_is_never_stored(aut
                 tx.patch(cwd={"lazy": {"never": True}})
                 try:
                     await tx.retry()
-                except BaseException:
+                except Retry:
                     return "swallowed"
             return "done"
 
         async def swallows_and_goes_on(tx: Transaction) -> str:
-            with suppress(BaseException):
+            with suppress(Retry):
                 await swallows(tx)
                 if number_of(tx) < 2:
                     await tx.retry()
