@@ -26,6 +26,7 @@ import trio
 
 from ..store import Row
 
+_NOBODY: WeakValueDictionary[int, Listener] = WeakValueDictionary()
 # Scopes are swept of listeners that are gone when there are twice as many as after the last time.
 _SWEEP_FIRST = 64
 
@@ -37,8 +38,8 @@ class Listener:
     scopes: tuple[str, ...] = attrs.field(default=(), init=False)
     lot: trio.lowlevel.ParkingLot = attrs.field(factory=trio.lowlevel.ParkingLot, init=False)
 
-    def note(self, scopes: Collection[str], row: Row | None) -> None:
-        """These scopes have changed, by ``row`` or because they were read anew. Called in the middle of publishing."""
+    def note(self, scope: str, row: Row | None) -> None:
+        """This scope has changed, by ``row`` or because it was read anew. Called in the middle of publishing."""
         self.lot.unpark_all()
 
 
@@ -55,12 +56,13 @@ class WatchHub:
     # -- telling ------------------------------------------------------------------------------------------------
 
     def change(self, scopes: Collection[str], row: Row | None) -> None:
-        """The root has changed in these scopes; see ``MemoryStore.on_change``. (W1)"""
-        for scope in scopes:
-            listeners = self._by_scope.get(scope)
-            if listeners:
-                for listener in listeners.values():
-                    listener.note(scopes, row)
+        """The root has changed in these scopes; see ``MemoryStore.on_change``. (W1)
+
+        Sorted, a directory comes before its sessions: who listens to both hears of the narrowest scope last.
+        """
+        for scope in sorted(scopes) if self._by_scope else ():
+            for listener in self._by_scope.get(scope, _NOBODY).values():
+                listener.note(scope, row)
 
     def wake(self) -> None:
         """Everybody looks again: a session or the runtime has ended, or a mode was selected."""

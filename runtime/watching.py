@@ -7,7 +7,7 @@ So cancelling that task loses nothing, a watch that nobody reads costs a few nam
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from inspect import iscoroutine
 from types import TracebackType
 from typing import Any, Final, final
@@ -46,9 +46,9 @@ class Watch(Listener):
     _watched: WatchedPaths
     _is_closed: bool = attrs.field(default=False, init=False)
 
-    def note(self, scopes: Collection[str], row: Row | None) -> None:
+    def note(self, scope: str, row: Row | None) -> None:
         """See ``Listener.note``."""
-        if self._watched.note(self._address, scopes, row):
+        if self._watched.note(scope, row):
             self.lot.unpark_all()
 
     def __repr__(self) -> str:
@@ -91,6 +91,7 @@ class Watch(Listener):
         """The session's folder was given another name while the session was off."""
         self._sight.hub.remove(self)
         self._address = address
+        self._watched.place(address)
         self._watched.note_all()
         self._sight.hub.add(self, [scope for _, scope in address.scopes()])
 
@@ -123,7 +124,7 @@ def begin_watch(sight: Sight, paths: tuple[str, ...]) -> Watch:
     if len(paths) > WATCH_PATHS_MAX or any(type(path) is not str for path in paths):
         raise CallError("E_SHAPE", f"paths are strings, at most {WATCH_PATHS_MAX}; watch their common parent")
     address = sight.cell.readable()
-    watch = Watch(sight, address, WatchedPaths.of(paths, sight.state.view(address)))
+    watch = Watch(sight, address, WatchedPaths.of(paths, address, sight.state.view(address)))
     sight.hub.add(watch, [scope for _, scope in address.scopes()])
     return watch
 

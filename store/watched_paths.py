@@ -17,7 +17,7 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import attrs
@@ -128,57 +128,61 @@ class WatchedPaths:
 
     _paths: dict[str, ReadPath]
     _told: dict[str, Reading]
+    # The paths that a scope can matter to, by its folder and name.
+    _concerned: dict[str, tuple[ScopeName, list[tuple[str, ReadPath]]]] = attrs.field(factory=dict, init=False)
     # In the order in which paths became suspect: who waits longest is told first.
     _suspect: dict[str, _Cause] = attrs.field(factory=dict, init=False)
 
     @classmethod
-    def of(cls, texts: Sequence[str], view: View) -> WatchedPaths:
-        """Watch these paths.
+    def of(cls, texts: Sequence[str], address: SessionAddress, view: View) -> WatchedPaths:
+        """Watch these paths as a session reads them.
 
         Raises:
           ReadError: one of them is no path, or none that could ever give anything.
         """
         paths = {text: parse_path(text) for text in texts or ALL_PLANES}
-        return cls(paths, {text: reading(view, path) for text, path in paths.items()})
+        watched = cls(paths, {text: reading(view, path) for text, path in paths.items()})
+        watched.place(address)
+        return watched
+
+    def place(self, address: SessionAddress) -> None:
+        """The session's scopes lie there from now on."""
+        self._concerned = {
+            scope: (name, [(text, path) for text, path in self._paths.items() if looks_at(path, name)])
+            for name, scope in address.scopes()
+        }
 
     def told(self, text: str) -> Reading:
         """What was told of a path last, or what it was in the beginning."""
         return self._told[text]
 
-    def note(self, address: SessionAddress, scopes: Collection[str], row: Row | None) -> bool:
-        """Scopes have changed, by ``row`` or because they were read anew. Returns whether a path is suspect now. (K1)
+    def note(self, scope: str, row: Row | None) -> bool:
+        """A scope has changed, by ``row`` or because it was read anew. Returns whether a path is suspect now. (K1)
 
-        Quick and without an error, whatever the row is: called in the middle of publishing.
+        Quick and without an error, whatever the row is: called in the middle of publishing. Of one row the narrowest
+        scope must come last: what it says hides what broader scopes say.
         """
-        for name, scope in address.scopes():
-            if scope in scopes:
-                self._note(name, row)
-        return bool(self._suspect)
-
-    def _note(self, name: ScopeName, row: Row | None) -> None:
+        name, paths = self._concerned.get(scope) or ("global", [])
         content = _content(row)
-        transition = _made_by(row, content) if row and content else None
         record = _record(row, content, name) if row and content else None
-        for text, path in self._paths.items():
-            if not looks_at(path, name):
-                continue
-            if content is None:
+        for text, path in paths:
+            if row is None or content is None:
                 self._suspect[text] = _Cause(name, None, True)
             elif record is None:
                 # Nothing but where histories begin.
                 if path.offset:
-                    self._put(text, _Cause(name, transition, False))
+                    self._put(text, _Cause(name, _made_by(row, content), False))
             elif may_change(path, name, record):
-                self._put(text, _Cause(name, transition, touches(path, name, record)))
+                self._put(text, _Cause(name, _made_by(row, content), touches(path, name, record)))
+        return bool(self._suspect)
 
     def _put(self, text: str, cause: _Cause) -> None:
-        # Of one row the narrowest scope counts, since it comes last: what it says hides what broader scopes say.
         old = self._suspect.get(text)
         if cause.is_sure or old is None or not old.is_sure:
             self._suspect[text] = cause
 
     def note_all(self) -> None:
-        """Everything may have changed: the session lies somewhere else now."""
+        """Everything may have changed."""
         for text, path in self._paths.items():
             self._suspect[text] = _Cause("session" if path.root == "effective" else path.root, None, True)
 
