@@ -24,6 +24,7 @@ MEASURES = (
     "opening",
     "memory",
     "lag",
+    "watching",
 )
 
 

@@ -46,10 +46,20 @@ def run_children(job: str, arguments: Sequence[dict[str, Any]]) -> list[Any]:
     """Run children at the same time; what each has answered."""
     with started(job, arguments) as children:
         for child in children:
-            assert child.stdin is not None
-            child.stdin.write("go\n")
-            child.stdin.flush()
-        return [json.loads(_line(child)) for child in children]
+            begin(child)
+        return [answer_of(child) for child in children]
+
+
+def begin(child: subprocess.Popen[str]) -> None:
+    """Let a child that is ready begin its work."""
+    assert child.stdin is not None
+    child.stdin.write("go\n")
+    child.stdin.flush()
+
+
+def answer_of(child: subprocess.Popen[str]) -> Any:
+    """What a child has answered; waits for it."""
+    return json.loads(_line(child))
 
 
 def _line(child: subprocess.Popen[str]) -> str:

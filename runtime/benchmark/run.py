@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 
 from ...store import RealDisk
-from . import busy, commits, reading, resources, transactions
+from . import busy, commits, reading, resources, transactions, watching
 from .figures import Figure
 from .rates import Progress
 from .report import Report, versions
@@ -31,6 +31,7 @@ MEASURES: Mapping[str, Measure] = {
     "opening": reading.opening,
     "memory": resources.memory,
     "lag": busy.lag,
+    "watching": watching.watching,
 }
 
 

@@ -23,6 +23,8 @@ class Scale:
       rows: bytes of journal rows that an opening has to read.
       reads: reads of a subtree in a round.
       increments: of one counter by each process, in a round.
+      changes: changes that a watcher is told of, one after the other.
+      idle_s: how long the processor time of an idle process is measured, in seconds.
     """
 
     rounds: int = 5
@@ -37,7 +39,9 @@ class Scale:
     rows: int = 4 * MIB
     reads: int = 3_000
     increments: int = 200
+    changes: int = 300
+    idle_s: float = 20.0
 
 
 FULL = Scale()
-QUICK = Scale(rounds=3, round_s=0.4, commits=2_000, many=200, reads=500, increments=64)
+QUICK = Scale(rounds=3, round_s=0.4, commits=2_000, many=200, reads=500, increments=64, changes=100, idle_s=5.0)

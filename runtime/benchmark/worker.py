@@ -21,6 +21,7 @@ from . import documents
 from .rates import run_for
 from .sides import begin_with, open_session, opened, opened_runtime, patch
 from .transactions import increment
+from .watching import announce, idle
 
 
 def _ready() -> None:
@@ -130,6 +131,8 @@ JOBS: dict[str, Callable[..., Awaitable[Any]]] = {
     "remember": remember,
     "leave_rows": leave_rows,
     "count": count,
+    "announce": announce,
+    "idle": idle,
 }
 
 

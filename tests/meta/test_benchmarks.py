@@ -32,6 +32,8 @@ TINY = Scale(
     rows=4 * KIB,
     reads=3,
     increments=5,
+    changes=5,
+    idle_s=0.1,
 )
 
 
