@@ -70,8 +70,9 @@ def simulate(
             world.found("stuck", f"the run had not ended after {DEADLINE_S:g} s of virtual time")
         virtual.append(trio.current_time())
 
-    with deterministic(seed), _quiet():
-        trio.run(run, clock=clock, instruments=[Impulse(clock)])
+    with deterministic(seed), _quiet(), _interruptible():
+        # Ctrl-C goes to the world. Inside of a process it would be one more thing that befalls it.
+        trio.run(run, clock=clock, instruments=[Impulse(clock)], restrict_keyboard_interrupt_to_checkpoints=True)
     world = worlds[0]
     violations: list[Violation] = [*world.troubles.violations]
     if not violations:
@@ -106,6 +107,17 @@ def deterministic(seed: int) -> Iterator[None]:
         yield
     finally:
         trio_run._ALLOW_DETERMINISTIC_SCHEDULING, trio_run._r = before  # type: ignore[misc]
+
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    """A KeyboardInterrupt comes out as itself, and not in the groups of the nurseries that it has ended."""
+    try:
+        yield
+    except BaseExceptionGroup as group:
+        if group.subgroup(KeyboardInterrupt) is not None:
+            raise KeyboardInterrupt from None
+        raise
 
 
 @contextmanager
