@@ -33,6 +33,8 @@ KINDS: Mapping[str, Counted] = MappingProxyType(
         "eio": "operation",  # an operation that is no sync fails
         "eio-sync": "operation",  # a sync fails
         "enospc": "operation",  # operations that need room fail; detail: how many
+        "short": "operation",  # of what is written a part arrives, the rest fails; detail: so many bytes
+        "readonly": "operation",  # the file system can only be read for a while; detail: seconds
         "eacces": "operation",  # an operation is not permitted
         "eintr": "operation",  # an operation is interrupted
         "slow": "thread",  # a blocking call takes long, or halts; detail: seconds, and before which operation
@@ -51,6 +53,8 @@ _DEFAULT: Mapping[str, float] = MappingProxyType(
         "eio": 0.004,
         "eio-sync": 0.004,
         "enospc": 0.004,
+        "short": 0.004,
+        "readonly": 0.002,
         "eacces": 0.003,
         "eintr": 0.003,
         "slow": 0.08,

@@ -18,11 +18,13 @@ from typing import final
 
 import attrs
 
+from .disk import ShortWrite
 from .fault_plan import KINDS, Counted, Fault, FaultPlan
 
 _CODES = {"eio": errno.EIO, "eio-sync": errno.EIO, "enospc": errno.ENOSPC, "eacces": errno.EACCES, "eintr": errno.EINTR}
 _SYNCS = frozenset({"sync_file", "sync_folder"})
-_ROOM = frozenset({"write_new", "append", "make_folder"})
+_WRITES = frozenset({"write_new", "append"})
+_ROOM = _WRITES | {"make_folder"}
 _NEVER = 1 << 62
 
 # How far ahead of a call its fault may strike, at most: some tens of operations are one call, some hundreds an opening.
@@ -35,6 +37,10 @@ def _detail(kind: str, chance: random.Random) -> str:
             return f"{chance.choice(('lose', 'keep', 'torn', 'torn'))}:{chance.randrange(1_000_000)}"
         case "enospc":
             return str(chance.choice((1, 1, 3, 20)))
+        case "short":
+            return str(chance.choice((0, 1, 30, 511, 512, 700)))
+        case "readonly":
+            return f"{chance.choice((0.05, 1.0, 5.0)):g}"
         case "slow":
             seconds = chance.choice((0.0, 0.0, 0.0, 0.001, 0.002, 0.05, 0.5, 3.0))
             return f"{seconds:g}:{chance.randint(0, chance.choice((1, 3, 8, 20, 40)))}"
@@ -111,7 +117,7 @@ class Injector:
         return None
 
     def on_operation(self, name: str) -> Fault | None:
-        """An operation of the disk: a kill or a power cut is returned, other faults are raised.
+        """An operation of the disk: what concerns more than this operation is returned, other faults are raised.
 
         Raises:
           OSError: the operation fails.
@@ -123,8 +129,10 @@ class Injector:
 
         def suits(fault: Fault) -> bool:
             match fault.kind:
-                case "kill" | "power":
+                case "kill" | "power" | "readonly":
                     return True
+                case "short":
+                    return name in _WRITES
                 case "eio-sync":
                     return name in _SYNCS
                 case "enospc":
@@ -134,8 +142,10 @@ class Injector:
             return name not in _SYNCS
 
         fault = self.take("operation", suits)
-        if fault is None or fault.kind in ("kill", "power"):
+        if fault is None or fault.kind in ("kill", "power", "readonly"):
             return fault
+        if fault.kind == "short":
+            raise ShortWrite(errno.EIO, int(fault.detail))
         if fault.kind == "enospc":
             self._full = int(fault.detail) - 1
         code = _CODES[fault.kind]

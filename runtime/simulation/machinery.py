@@ -23,7 +23,7 @@ from .fates import CrashMode
 from .fault_plan import Fault
 from .freezing import ACTING, Freezer
 from .halting import halt_if_due, is_on_the_loop, on_the_loop
-from .history import Life
+from .history import Life, Superseded
 from .history import PowerCut as PowerCutMoment
 from .injector import Injector
 from .process import Process
@@ -81,7 +81,20 @@ class Machinery:
 
     def rows(self) -> Mapping[int, Row]:
         """What the journal holds, while nobody has it open."""
-        return self.machine.journals.rows_on(f"{self.machine.root}/.strataflow/journal.db")
+        return self.machine.journals.rows_on(self._journal)
+
+    @property
+    def _journal(self) -> str:
+        return f"{self.machine.root}/.strataflow/journal.db"
+
+    def note_superseded(self, rows: Mapping[int, Row], lost_at_s: float | None = None) -> None:
+        """Foreign writes that won, according to rows of the journal."""
+        for seq, row in sorted(rows.items()):
+            content = row.content
+            if content.kind == "superseded" and content.lineage is not None:
+                value, revision = self.superseding[content.lineage.known[0].id]
+                item = Superseded(seq, content.more["superseded"], value, revision, lost_at_s)
+                self.recorder.history.superseded.append(item)
 
     def _on_superseding(self, scope: str, row: NewRow) -> None:
         # What won is noted by the name of its row, since nobody knows yet whether that row will last.
@@ -112,16 +125,25 @@ class Machinery:
         self.trace.note(who, f"{name} {path}")
         fault = self.injector.on_operation(name)
         if fault is not None:
-            self._stop(process, fault)
+            self._strike(process, fault)
 
-    def _stop(self, process: Process, fault: Fault) -> None:
+    def _strike(self, process: Process, fault: Fault) -> None:
         if fault.kind == "kill":
             self.kill(process)
             raise ProcessKilled
+        if fault.kind == "readonly":
+            self.machine.disk.is_read_only = True
+            on_the_loop(lambda: self.beside(self._writable, self.machine, float(fault.detail)))
+            return
         self.is_dark, self._cut, self._dark_s = True, fault.detail, self.recorder.moment_s()
         for other in [*self.living.values()]:
             self.kill(other)
         raise PowerCut(str(fault))
+
+    async def _writable(self, machine: SimulatedMachine, after_s: float) -> None:
+        await trio.sleep(after_s)
+        machine.disk.is_read_only = False
+        self.trace.note(WORLD, "the disk can be written again")
 
     def _on_lock(self, name: str) -> None:
         process = self.living.get(name)
@@ -144,6 +166,11 @@ class Machinery:
         """Begin work of the world's own: no process does it, and it is not stopped with one."""
         assert self.nursery is not None
         self._calm.run(self.nursery.start_soon, work, *arguments)
+
+    def calm(self) -> None:
+        """From now on nothing goes wrong any more. (W3)"""
+        self.injector.is_on = False
+        self.machine.disk.is_read_only = False
 
     # -- beginning and ending -----------------------------------------------------------------------------------
 
@@ -173,9 +200,12 @@ class Machinery:
     def power_on(self) -> None:
         """The next machine, with what the disk kept. All processes have ended."""
         mode, _, seed = self._cut.partition(":")
+        before = self.machine.journals.rows_in(self.machine.disk.contents().get(self._journal + "-wal", b""))
         self._adopt(self.machine.after_power_cut(_mode_of(mode), int(seed or 0)))
         self._note_crash()
-        self.recorder.history.cuts.append(PowerCutMoment(self._dark_s, max(self.rows(), default=0)))
+        head = max(self.rows(), default=0)
+        self.recorder.history.cuts.append(PowerCutMoment(self._dark_s, head))
+        self.note_superseded({seq: row for seq, row in before.items() if seq > head}, self._dark_s)
         self.is_dark = False
         self.clocks.clear()
         self.trace.note(WORLD, "power is back")

@@ -18,7 +18,9 @@ from ..assembly import CloseReport
 from .history import Call, Violation
 from .threads import ProcessKilled
 
-_DISK = frozenset({"eio", "eio-sync", "enospc", "eacces", "eintr", "power", "kill", "slow", "freeze", "busy"})
+_DISK = frozenset(
+    {"eio", "eio-sync", "enospc", "short", "readonly", "eacces", "power", "kill", "slow", "freeze", "busy"}
+)
 # By which faults a refusal of the store is explained.
 _CAUSES: Mapping[str, frozenset[str]] = {
     "E_DISK": _DISK,
@@ -30,7 +32,7 @@ _CAUSES: Mapping[str, frozenset[str]] = {
     "E_UNSUPPORTED": frozenset(),
 }
 # How often a process may fail to begin a life before that is a violation.
-_FAILURES_MAX = 50
+_FAILURES_MAX = 1000
 
 
 @final

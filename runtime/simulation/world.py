@@ -18,7 +18,7 @@ from __future__ import annotations
 import contextvars
 import random
 from collections.abc import Awaitable, Callable
-from typing import final
+from typing import final, get_args
 
 import attrs
 import trio
@@ -32,6 +32,7 @@ from .foreign_writer import find_victim, write_foreign
 from .freezing import ACTING
 from .history import Call, History, Life, Violation
 from .injector import Injector
+from .inodes import FailedSync
 from .machinery import WORLD, Machinery
 from .patience import watch
 from .process import Process
@@ -73,7 +74,9 @@ class World:
         self.trace = Trace(self.time_s)
         self.injector = Injector(self.plan, self.seed, lambda fault: self.trace.note(WORLD, f"fault {fault}"))
         self.recorder = Recorder(self.trace, self._on_call, self._on_refusal, self.time_s)
-        self.grounds = Machinery(SimulatedMachine(hash_of(self.seed)), self.trace, self.injector, self.recorder)
+        machine = SimulatedMachine(hash_of(self.seed))
+        machine.disk.failed_sync = random.Random(hash_of(self.seed, 5)).choice(get_args(FailedSync))
+        self.grounds = Machinery(machine, self.trace, self.injector, self.recorder)
 
     @property
     def history(self) -> History:
@@ -128,7 +131,7 @@ class World:
                 if grounds.is_dark:
                     grounds.power_on()
                     self.history.may_lose_tail |= self.durability == "process"
-            self.injector.is_on = False  # W3
+            grounds.calm()  # W3
             grounds.nursery.cancel_scope.cancel()
 
     async def _watch(self, limit: trio.CancelScope) -> None:
