@@ -102,6 +102,11 @@ class Follower:
                     await self._reload([*self._state.stale])
                 is_far = len(rows) == FOLLOW_SLICE
 
+    async def has_news(self) -> bool:
+        """Whether others have appended something that was not followed yet."""
+        async with self.root:
+            return bool(self._state.stale or self._world.journal.rows_since(self._state.head, 1))
+
     async def _reload(self, scopes: Sequence[str] | None) -> None:
         """Read scopes anew from files and rows; None: everything. The root must be held."""
         if scopes is not None:

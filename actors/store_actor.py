@@ -106,7 +106,7 @@ class StoreActor:
         async with trio.open_nursery() as nursery:
             task_status.started()
             nursery.start_soon(self._checkpointer.run)
-            nursery.start_soon(WatchTick(self.world, self._follower).run)
+            nursery.start_soon(WatchTick(self.world, self._follower, lambda: mailbox.ask(Refresh())).run)
             if not self.world.member.share_with_pi:
                 nursery.start_soon(guard_pi_lock, self.world)
             while (envelope := await mailbox.receive()) is not None:

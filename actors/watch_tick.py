@@ -19,6 +19,7 @@ each commit of everybody for watchers that are seldom there.
 from __future__ import annotations
 
 import math
+from collections.abc import Awaitable, Callable
 from typing import final
 
 import attrs
@@ -38,6 +39,8 @@ class WatchTick:
 
     _world: StoreWorld
     _follower: Follower
+    # A whole round of the store actor.
+    _round: Callable[[], Awaitable[None]]
     _told: dict[str, str] = attrs.field(factory=dict, init=False)
 
     async def run(self) -> None:
@@ -83,11 +86,16 @@ class WatchTick:
             if not is_echo:
                 async with self._follower.root:
                     await self._follower.check_ground(self._world.journal)  # J9: nobody will write to a removed file
-            await self._follower.refresh()
+            if self._world.shared_pi is None:
+                await self._follower.refresh()
+            elif await self._follower.has_news():
+                # Pi may be half-way through writing what would be read; a round keeps it out (J7).
+                await self._round()
         except StoreError as error:
-            if error.code not in ("E_DISK", "E_BUSY"):
+            if error.code not in ("E_DISK", "E_BUSY", "E_CLOSED"):
                 raise
-            self._tell("watch-failed", str(error))
+            if error.code != "E_CLOSED":  # then the actor is about to end
+                self._tell("watch-failed", str(error))
 
     def _tell(self, event: str, reason: str) -> None:
         """Report what keeps watchers from being told at once: once, and not with each look."""

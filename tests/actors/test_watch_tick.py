@@ -186,6 +186,23 @@ async def test_a_journal_that_can_not_be_read_for_a_while_is_reported_once(
     assert mine.failure is None
 
 
+async def test_beside_pi_others_are_followed_in_rounds_that_keep_it_out(autojump_clock: MockClock) -> None:
+    machine = SimulatedMachine()
+    async with (
+        lone_store(machine, share_with_pi=True) as mine,
+        lone_store(machine, "second", share_with_pi=True) as theirs,
+    ):
+        rounds = mine.actor.statistics().rounds
+        with trio.move_on_after(5):
+            await wait_until(mine, lambda: False)
+        assert mine.actor.statistics().rounds == rounds
+        await theirs.patch(7)
+        with trio.fail_after(3 * POLL_BEAT_S):
+            await wait_until(mine, seen(mine, 7))
+        assert mine.actor.statistics().rounds == rounds + 1
+    assert mine.events == []
+
+
 async def test_why_a_bell_can_not_ring_is_reported_once(autojump_clock: MockClock) -> None:
     async with lone_store() as store:
         hand_bell(store, trouble="too many files are watched", beat_s=0.1)
