@@ -42,6 +42,11 @@ class Clues:
         """Whether a call has a row, or rests on one."""
         return self.facts.fates[call.number] in ("stored", "current", "repeat")
 
+    def are_open(self, scopes: tuple[str, ...], end_s: float) -> bool:
+        """Whether calls of which nobody knows anything may have changed one of some scopes."""
+        calls = [call for scope in scopes for call in self.writers.callers(scope)]
+        return any(self.facts.fates[call.number] == "open" and call.begun_s <= end_s for call in calls)
+
     def givers(self, leaf: Leaf) -> list[Write]:
         """What calls would have left the leaf as it was found."""
         return [write for scope in leaf.scopes for write in self.writers.of((scope, leaf.keys)) if gives(write, leaf)]

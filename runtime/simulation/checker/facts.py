@@ -170,8 +170,15 @@ class Facts:
 
     def begun_of(self, call: Call) -> float:
         """Since when a call can have been stored: since its request was first asked."""
-        position = self.position_of.get(call.number)
-        return call.begun_s if position is None else self.events[position - 1].begun_s
+        return call.begun_s if call.request_id is None else self._asked_first[call.request_id]
+
+    @functools.cached_property
+    def _asked_first(self) -> dict[str, float]:
+        found: dict[str, float] = {}
+        for call in self.changing:
+            if call.request_id is not None:
+                found[call.request_id] = min(call.begun_s, found.get(call.request_id, math.inf))
+        return found
 
     # -- what a read could see --------------------------------------------------------------------------------------
 
@@ -237,7 +244,8 @@ def facts_of(history: History) -> Facts:
     for call, seq, era, begun_s in rows:
         eras[era].append((seq, begun_s, call, None))
     for item in history.superseded:
-        eras[surviving_era(history, item.seq)].append((item.seq, -math.inf, None, item))
+        era = surviving_era(history, item.seq) if item.lost_at_s is None else era_at(history, item.lost_at_s)
+        eras[era].append((item.seq, -math.inf, None, item))
     events: list[Event] = []
     era_rows: list[tuple[list[int], list[int]]] = []
     starts, standing = [0], [(0, 0)]
