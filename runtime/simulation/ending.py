@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from .canonical_files import read_files
-from .history import FinalScope, Superseded
+from .history import FinalScope
 from .process import Process
 from .world import World
 
@@ -36,7 +36,7 @@ async def look_at_everything(world: World, check: Check | None) -> None:
     if not await world.one_life(world.processes, look) and not world.troubles.violations:
         world.found("unexpected-error", "the store could not be opened and read although all faults had ended")
     if not world.troubles.violations:
-        _note_superseded(world)
+        world.grounds.note_superseded(world.grounds.rows())
         _read_files(world, seen)
 
 
@@ -59,16 +59,9 @@ async def _read_all(world: World, process: Process, seen: dict[str, tuple[Any, i
         assert address is not None
         assert numbers is not None
         for (name, scope), revision in zip(address.scopes(), numbers.groups(), strict=True):
-            seen[scope] = ((await session.read_state(name)).value, int(revision))
+            value, lazy = (await session.read_state(paths=[name, f"{name}.lazy"])).value
+            seen[scope] = (value if lazy is None else {**value, "lazy": lazy}, int(revision))
         await session.aclose()
-
-
-def _note_superseded(world: World) -> None:
-    for seq, row in sorted(world.grounds.rows().items()):
-        content = row.content
-        if content.kind == "superseded" and content.lineage is not None:
-            value, revision = world.grounds.superseding[content.lineage.known[0].id]
-            world.history.superseded.append(Superseded(seq, content.more["superseded"], value, revision))
 
 
 def _read_files(world: World, seen: dict[str, tuple[Any, int]]) -> None:

@@ -118,13 +118,16 @@ def joined(lines: Iterable[Json]) -> Iterator[Call]:
 class Superseded:
     """A scope whose bytes gave way to those of a foreign writer, at this row of the journal (J6).
 
-    ``revision`` is that of the foreign files; None if nobody looked.
+    Attributes:
+      revision: that of the foreign files; None if nobody looked.
+      lost_at_s: the power cut that took this row away again, if one did.
     """
 
     seq: int
     scope: str
     value: Json
     revision: int | None = None
+    lost_at_s: float | None = None
 
 
 @attrs.frozen

@@ -69,16 +69,19 @@ class SimulatedJournals:
                 database = self._databases[stat.device, stat.inode] = Database(self._disk, path + "-wal", self._states)
             journal = SimulatedJournal(self, self._disk, layout, level, database)
             database.commit(database.state, 0, full=True)  # as the real one: the log is there and durable
-            if is_new:
-                self._disk.sync_folder(layout.private())
+            # SQLite syncs the folder with the first sync of each connection: who made the files may have died since.
+            self._disk.sync_folder(layout.private())
             database.users.append(process)
             journal.process = process
             return journal
 
     def rows_on(self, path: str) -> Mapping[int, Row]:
         """The rows that the log of a closed journal holds."""
-        log = self._disk.read(path + "-wal")
-        return self._states[newest_line(log or b"", self._states)].rows
+        return self.rows_in(self._disk.read(path + "-wal") or b"")
+
+    def rows_in(self, log: bytes) -> Mapping[int, Row]:
+        """The rows that a log holds."""
+        return self._states[newest_line(log, self._states)].rows
 
     def has_prepared(self) -> bool:
         """Whether a checkpoint is half-way through its renames, or was when its process died."""
