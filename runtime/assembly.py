@@ -43,7 +43,7 @@ from .joining import leave_store
 from .requests import Outcome, ask_outcome
 from .session import Session
 from .session_log import session_log
-from .transactions_queue import CourtesyQueue
+from .transactions_desk import TransactionDesk
 
 CLOSE_DEADLINE_S = 10.0
 _EVENTS_MAX = 1_000
@@ -93,7 +93,7 @@ class Runtime:
     _closing: trio.Lock = attrs.field(factory=trio.Lock)
     _report: CloseReport | None = None
     _is_closing: bool = False
-    queue: CourtesyQueue = attrs.Factory(lambda self: CourtesyQueue(self._world), takes_self=True)
+    desk: TransactionDesk = attrs.Factory(lambda self: TransactionDesk(self._world), takes_self=True)
 
     def __repr__(self) -> str:
         return f"<Runtime {shown(self.store_path)}{' closed' if self._is_closing else ''}>"

@@ -6,7 +6,7 @@ from typing import Protocol
 
 from ..actors import SessionCell, WatchHub
 from ..store import Json, LogEntry, SessionAddress
-from .transactions_queue import CourtesyQueue
+from .transactions_desk import TransactionDesk
 
 
 class Lifetime(Protocol):
@@ -17,8 +17,8 @@ class Lifetime(Protocol):
         """Who waits for changes of memory."""
 
     @property
-    def queue(self) -> CourtesyQueue:
-        """Where transactions let each other go first."""
+    def desk(self) -> TransactionDesk:
+        """What its transactions share."""
 
     def check(self) -> None:
         """Raise StoreError E_CLOSED if the runtime is closed or this is a forked child (J11)."""

@@ -55,5 +55,4 @@ class SessionHandle:
         return Sight(self._cell, self._state, self._lifetime.hub, self._check)
 
     def _home(self) -> Home:
-        queue = self._lifetime.queue
-        return Home(self._cell, self._store, self._state, queue.world, queue, self._check)
+        return Home(self._cell, self._store, self._state, self._lifetime.desk, self._check)

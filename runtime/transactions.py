@@ -18,7 +18,7 @@ from typing import Any, NoReturn, final
 
 import attrs
 
-from ..actors import ActorRef, Commit, SessionCell, StoreWorld, refusal
+from ..actors import ActorRef, Commit, SessionCell, refusal
 from ..store import (
     Attempt,
     CallError,
@@ -28,15 +28,13 @@ from ..store import (
     ReadProjection,
     ReadResult,
     Receipt,
-    StoreError,
     detach,
-    explained,
     moment_of,
     stage_transaction,
 )
 from .changes import always
 from .requests import check_request_id
-from .transactions_queue import CourtesyQueue
+from .transactions_desk import TransactionDesk
 
 
 @attrs.frozen(eq=False)
@@ -46,17 +44,21 @@ class Home:
     cell: SessionCell
     store: ActorRef
     state: MemoryStore
-    world: StoreWorld
-    queue: CourtesyQueue
+    desk: TransactionDesk
     check: Callable[[], None]
 
-    def begin(self) -> Attempt:
-        """An attempt on memory as it is published now.
+    async def begin(self) -> Attempt:
+        """An attempt on memory as it is published now, after a look at other processes if the last one is old.
+
+        A checkpoint only then. If it raises Cancelled, nothing has begun.
 
         Raises:
           CallError: E_OFF.
           StoreError: E_CLOSED; E_CHANGED for a fenced session.
         """
+        self.check()
+        self.cell.readable()
+        await self.desk.freshen(self.store)
         self.check()
         return Attempt(moment_of(self.state, self.cell.readable()))
 
@@ -74,18 +76,9 @@ class Home:
         def stage(draft: Draft) -> Receipt:
             return stage_transaction(draft, address, attempt, request_id, given_up=given_up)
 
-        return await self.store.ask(Commit(stage))
-
-    async def explained(self, error: ConflictError, attempt: Attempt) -> ConflictError:
-        """The error as its author gets it: with who did it."""
-        journal, address = self.world.journal, self.cell.address
-        if address is None:
-            return error
-        after = attempt.moment.head
-        try:
-            return await self.world.threads.work(lambda: explained(error, journal, address, after))
-        except StoreError:
-            return ConflictError(error.code, error.message, **detach(error.data))  # what is certain counts more
+        receipt = await self.store.ask(Commit(stage))
+        self.desk.note_look()
+        return receipt
 
 
 class Retry(BaseException):
@@ -195,9 +188,9 @@ class TransactionContext:
     _open: list[Transaction] = attrs.field(factory=list, init=False)
 
     async def __aenter__(self) -> Transaction:
-        # No checkpoint: the end is one, and a pass of a busy loop would make the snapshot old before it is used.
+        # Mostly no checkpoint: the end is one, and a pass of a busy loop would make the snapshot old before it is used.
         check_request_id(self._request_id)
-        transaction = Transaction(self._home, self._home.begin())
+        transaction = Transaction(self._home, await self._home.begin())
         self._open.append(transaction)
         return transaction
 
@@ -215,4 +208,4 @@ class TransactionContext:
             found = conflict
         else:
             return
-        raise await self._home.explained(found, attempt)
+        raise await self._home.desk.explained(found, attempt)

@@ -56,12 +56,13 @@ class Transacting(Generic[T]):
         check_request_id(self._request_id)
         if type(self._attempts) is not int or self._attempts < 1:
             raise CallError("E_SHAPE", f"attempts {shown(self._attempts)} is not a number from 1 on")
-        home, conflicts = self._home, 0
+        home, desk, conflicts = self._home, self._home.desk, 0
         while True:
-            if conflicts or home.queue.is_hot(home.cell):
-                async with home.queue.turn(conflicts) as turn:
+            if conflicts or desk.queue.is_hot(home.cell):
+                async with desk.queue.turn(conflicts) as turn:
                     # What others did while we waited is news: without it this attempt would be in vain.
                     await home.store.ask(Refresh())
+                    desk.note_look()
                     found = await self._attempt(turn)
             else:
                 found = await self._attempt(None)
@@ -69,16 +70,16 @@ class Transacting(Generic[T]):
                 return found.value
             if isinstance(found, _Conflicted):
                 conflicts += 1
-                home.queue.note_conflict(home.cell)
+                desk.queue.note_conflict(home.cell)
                 if conflicts == self._attempts:
-                    raise await home.explained(found.error, found.attempt)
+                    raise await desk.explained(found.error, found.attempt)
             else:
                 await self._changed(found)
                 conflicts = 0
 
     async def _attempt(self, turn: Turn | None) -> _Done[T] | _Conflicted | list[Attempt]:
         """Run each function until one does not retry, and commit that. A list: all of them retry."""
-        begun = self._home.begin()
+        begun = await self._home.begin()
         given_up: list[Attempt] = []
         for function in self._functions:
             # All on the same moment: what one of them saw, the next one sees too.
@@ -118,7 +119,7 @@ class Transacting(Generic[T]):
             moment = moment_of(home.state, home.cell.readable())
             return not all(attempt.holds_at(moment) for attempt in given_up)
 
-        await home.world.hub.wait_until(has_changed, [scope for _, scope in address.scopes()])
+        await home.desk.world.hub.wait_until(has_changed, [scope for _, scope in address.scopes()])
 
 
 def _without_retry(error: BaseException, transaction: Transaction) -> BaseException | None:

@@ -133,9 +133,10 @@ class CourtesyQueue:
             elif self._is_in_vain:
                 return None
             else:
-                with trio.move_on_after(PATIENCE_S) as scope:
+                self._is_in_vain = True  # as long as nobody knows better, also if somebody cancels this wait
+                with trio.move_on_after(PATIENCE_S):
                     await self.world.threads.wait_lock(lock)
-                self._is_in_vain = scope.cancelled_caught
+                    self._is_in_vain = False
         except StoreError:
             self._is_in_vain = True  # its file was replaced, or the runtime is closing: both are others' business
         return lock if lock.is_held else None

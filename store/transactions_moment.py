@@ -24,11 +24,13 @@ class Moment:
     """One moment.
 
     Attributes:
-      images: the session's scopes, in the order global, cwd, session.
+      address: the session.
+      images: its scopes, in the order global, cwd, session.
       view: what is read then; the past of that moment included.
       head: the newest row of the journal that is in it.
     """
 
+    address: SessionAddress
     images: Trio
     view: View
     head: int
@@ -72,4 +74,4 @@ def moment_of(store: MemoryStore, address: SessionAddress, drafted: Mapping[str,
     states, limit = [image.state for image in images if image.state is not None], store.history_limit
     view = View(scopes, lambda: lineage.boundaries(states or [ABSENT], limit), limit, unreadable)
     made_of = (*(image.state for image in images), *(unreadable.get(name) for name, _ in address.scopes()), lineage)
-    return Moment(trio, view, store.head, made_of)
+    return Moment(address, trio, view, store.head, made_of)

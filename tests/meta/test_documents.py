@@ -175,7 +175,7 @@ def test_every_public_name_is_in_the_python_reference() -> None:
 @pytest.mark.parametrize(
     "name",
     "Runtime Session Receipt ReadResult CloseReport CheckpointReport RuntimeEvent Settings MissingDeletion "
-    "Transaction Conflict ChangedBy".split(),
+    "Transaction Conflict ChangedBy Watch Change LogEntry".split(),
 )
 def test_every_public_member_is_in_the_python_reference(name: str) -> None:
     words = " ".join(code_words(read(API_PAGE)))
@@ -184,7 +184,7 @@ def test_every_public_member_is_in_the_python_reference(name: str) -> None:
     if attrs.has(kind):
         members |= {field.name for field in attrs.fields(kind) if not field.name.startswith("_")}
     # These serve the handles of sessions.
-    members -= {"close_session", "check", "hub", "log_for", "queue"} if name == "Runtime" else set()
+    members -= {"close_session", "check", "hub", "log_for", "desk"} if name == "Runtime" else set()
     assert [member for member in sorted(members) if not re.search(rf"(?<!\w){member}(?!\w)", words)] == []
 
 
@@ -213,7 +213,8 @@ def _parameters(function: object, *, skip: int) -> str:
             is_keyword_only = True
             shown.append("*")
         default = "" if parameter.default is parameter.empty else f"={_json_like(parameter.default)}"
-        shown.append(parameter.name + default)
+        stars = "*" if parameter.kind is parameter.VAR_POSITIONAL else ""
+        shown.append(stars + parameter.name + default)
     return ", ".join(shown)
 
 

@@ -15,6 +15,7 @@ from kit.runtimes import conflicting, refused, value
 from kit.simulated_runtimes import GatedThreads, session_in
 from strataflow import CallError, ChangedBy, ConflictError, Runtime, Session, StoreError
 from strataflow.runtime.simulation.seams import SimulatedMachine
+from strataflow.runtime.transactions_desk import FRESH_S
 
 WORKING = {"working": {"n": 1, "list": [1, 2], "tree": {"a": 1}}}
 
@@ -319,6 +320,22 @@ async def test_a_session_that_is_closed_meanwhile_ends_none(autojump_clock: Mock
         assert await value(session, "cwd.working.n") == 1
 
 
+async def test_a_conflict_of_a_session_that_is_off_by_then_is_explained_all_the_same(
+    autojump_clock: MockClock,
+) -> None:
+    async with opened() as (runtime, session):
+        attempt = await session._home().begin()
+        attempt.read("cwd.working.list")
+        await session.patch_state(cwd={"working": {"list": [7]}})
+        with conflicting() as caught:
+            await session._home().commit(attempt, None)
+        await session.set_mode("off")
+        error = await runtime.desk.explained(caught.value, attempt)
+        (found,) = error.conflicts
+        assert found.transition is not None
+        assert found.now == [7]
+
+
 async def test_a_fenced_session_neither_begins_nor_ends_a_transaction(autojump_clock: MockClock) -> None:
     machine = SimulatedMachine(5)
     async with opened(machine) as (_, mine), session_in(machine, "second") as (_, twin):
@@ -369,6 +386,45 @@ async def test_a_transaction_is_staged_again_when_somebody_else_was_faster(autoj
         assert await value(mine, "cwd.working") == {"n": 1, "list": [10, 6, 7], "tree": {"a": 1, "b": 2, "c": 3}}
         await other.read_state("cwd.working", fresh=True)
         assert await value(other, "cwd.working.list") == [10, 6, 7]
+
+
+async def test_a_transaction_begins_with_what_other_processes_did_lately(autojump_clock: MockClock) -> None:
+    machine = SimulatedMachine(11)
+    async with opened(machine) as (_, mine), session_in(machine, "second", "other") as (_, other):
+        for pause_s in (2 * FRESH_S, 60.0):
+            await trio.sleep(pause_s)
+            receipt = await other.patch_state(cwd={"working": {"n": pause_s}})
+            assert await value(mine, "cwd.working.n") != pause_s  # nobody has looked
+            async with mine.transaction() as tx:
+                assert tx.read("cwd.working.n").value == pause_s
+                tx.patch(session={"lazy": {"seen": receipt.seq}})
+
+
+async def test_a_transaction_that_follows_another_one_does_not_look_again(autojump_clock: MockClock) -> None:
+    async with opened() as (runtime, session):
+        async with session.transaction() as tx:
+            tx.read("cwd.working.n")
+        rounds = runtime._store.statistics().handled
+        for number in range(3):
+            async with session.transaction() as tx:
+                tx.patch(cwd={"working": {"n": number}})
+        assert runtime._store.statistics().handled == rounds + 3
+
+
+async def test_a_store_whose_turn_is_not_to_be_had_keeps_no_transaction_from_beginning(
+    autojump_clock: MockClock,
+) -> None:
+    machine = SimulatedMachine(12)
+    async with opened(machine) as (runtime, session):
+        await trio.sleep(5)
+        rival = machine.locks.of("rival").open(runtime._world.ground.layout.private("turn.lock"))
+        assert rival.try_acquire()
+        started = trio.current_time()
+        async with session.transaction() as tx:
+            assert trio.current_time() - started == pytest.approx(FRESH_S, abs=0.01)
+            assert tx.read("cwd.working.n").value == 1
+            rival.release()
+        rival.close()
 
 
 # -- request ids -------------------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 from kit.holds import holds
 from kit.runtimes import value
-from kit.simulated_runtimes import session_in, simulated
+from kit.simulated_runtimes import GatedThreads, session_in, simulated
 from kit.transacting import increment, interfering
 from strataflow import Runtime, Session, Transaction
 from strataflow.runtime.simulation.seams import SimulatedMachine
@@ -19,7 +19,7 @@ from strataflow.runtime.transactions_queue import COURTESY_S, COURTESY_S_MAX, HO
 
 
 def queue_of(runtime: Runtime) -> CourtesyQueue:
-    return runtime.queue
+    return runtime.desk.queue
 
 
 def lock_path(runtime: Runtime) -> str:
@@ -174,6 +174,22 @@ async def test_a_stopped_process_in_turn_costs_one_patience_and_no_more(autojump
         stopped.release()
         async with queue_of(runtime).turn(0):
             assert machine.locks.holder(lock_path(runtime)) == "first"
+        stopped.close()
+
+
+async def test_waits_that_are_cancelled_leave_one_thread_behind_and_not_many(autojump_clock: MockClock) -> None:
+    threads = GatedThreads()
+    machine = SimulatedMachine(12)
+    async with session_in(machine, threads=threads) as (runtime, session):
+        await heat(session)
+        stopped = machine.locks.of("stopped").open(lock_path(runtime))
+        assert stopped.try_acquire()
+        before = threads.calls["wait_lock"]
+        for _ in range(20):
+            with trio.move_on_after(0.02):
+                await session.transact(increment)
+            await heat(session)
+        assert threads.calls["wait_lock"] == before + 1
         stopped.close()
 
 

@@ -367,9 +367,11 @@ def test_a_missing_lock_towards_pi_beside_a_living_process_is_a_problem(filled: 
         assert examine(filled).is_clean
 
 
-def test_the_holder_of_a_kernel_lock_is_named_by_its_process(filled: Path) -> None:
+@pytest.mark.parametrize("name", ["open.lock", "turn.lock", "checkpoint.lock", "queue.lock"])
+def test_the_holder_of_a_kernel_lock_is_named_by_its_process(filled: Path, name: str) -> None:
     reader = reader_of(filled, filled.parent / "scratch")
-    lock = filled / PRIVATE / "open.lock"
+    lock = filled / PRIVATE / name
+    lock.touch()
     inode = lock.stat().st_ino
     found = diagnose(reader.ground, reader.journal, lambda _device, asked: 4711 if asked == inode else None)
     assert "4711" in found.of("lock-held")[0].words
