@@ -33,8 +33,21 @@ class Sight:
 
 
 @final
+@attrs.define(eq=False)
+class _Ear(Listener):
+    """What the hub knows of a watch."""
+
+    watched: WatchedPaths
+
+    def note(self, scope: str, row: Row | None) -> None:
+        """See ``Listener.note``."""
+        if self.watched.note(scope, row):
+            self.lot.unpark_all()
+
+
+@final
 @attrs.define(eq=False, repr=False)
-class Watch(Listener):
+class Watch:
     """Changes of memory as an async iterator; made by ``Session.watch``.
 
     Use it in ``async for``, or call ``anext`` as often as you like. The iteration ends when the session, its runtime or
@@ -43,13 +56,8 @@ class Watch(Listener):
 
     _sight: Sight
     _address: SessionAddress
-    _watched: WatchedPaths
+    _ear: _Ear
     _is_closed: bool = attrs.field(default=False, init=False)
-
-    def note(self, scope: str, row: Row | None) -> None:
-        """See ``Listener.note``."""
-        if self._watched.note(scope, row):
-            self.lot.unpark_all()
 
     def __repr__(self) -> str:
         return f"<Watch of {shown(self._address.session_id)}{' closed' if self._is_closed else ''}>"
@@ -77,10 +85,10 @@ class Watch(Listener):
             if address != self._address:
                 self._move(address)
             state = self._sight.state
-            change = self._watched.next_change(state.view(address), state.revision(address))
+            change = self._ear.watched.next_change(state.view(address), state.revision(address))
             if change is not None:
                 return change
-            await self._sight.hub.park(self)
+            await self._sight.hub.park(self._ear)
 
     def _check(self) -> None:
         if self._is_closed:
@@ -89,15 +97,15 @@ class Watch(Listener):
 
     def _move(self, address: SessionAddress) -> None:
         """The session's folder was given another name while the session was off."""
-        self._sight.hub.remove(self)
+        self._sight.hub.remove(self._ear)
         self._address = address
-        self._watched.place(address)
-        self._watched.note_all()
-        self._sight.hub.add(self, [scope for _, scope in address.scopes()])
+        self._ear.watched.place(address)
+        self._ear.watched.note_all()
+        self._sight.hub.add(self._ear, [scope for _, scope in address.scopes()])
 
     def _end(self) -> None:
         self._is_closed = True
-        self._sight.hub.remove(self)
+        self._sight.hub.remove(self._ear)
 
     async def aclose(self) -> None:
         """End the watch: whoever waits for its next change gets StopAsyncIteration. Idempotent.
@@ -124,9 +132,9 @@ def begin_watch(sight: Sight, paths: tuple[str, ...]) -> Watch:
     if len(paths) > WATCH_PATHS_MAX or any(type(path) is not str for path in paths):
         raise CallError("E_SHAPE", f"paths are strings, at most {WATCH_PATHS_MAX}; watch their common parent")
     address = sight.cell.readable()
-    watch = Watch(sight, address, WatchedPaths.of(paths, address, sight.state.view(address)))
-    sight.hub.add(watch, [scope for _, scope in address.scopes()])
-    return watch
+    ear = _Ear(WatchedPaths.of(paths, address, sight.state.view(address)))
+    sight.hub.add(ear, [scope for _, scope in address.scopes()])
+    return Watch(sight, address, ear)
 
 
 async def wait_for(sight: Sight, path: str, predicate: Callable[[Any], Any]) -> Any:
@@ -135,7 +143,7 @@ async def wait_for(sight: Sight, path: str, predicate: Callable[[Any], Any]) -> 
     watch = begin_watch(sight, (path,))
     try:
         while True:
-            found = watch._watched.told(path)
+            found = watch._ear.watched.told(path)
             if found.error is not None:
                 raise type(found.error)(found.error.code, found.error.message, **found.error.data) from found.error
             verdict = predicate(detach(found.value))
