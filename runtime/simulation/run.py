@@ -71,12 +71,9 @@ def simulate(
         virtual.append(trio.current_time())
 
     with deterministic(seed), _quiet(), _interruptible():
-        # Ctrl-C goes to the world. Inside of a process it would be one more thing that befalls it.
         trio.run(run, clock=clock, instruments=[Impulse(clock)], restrict_keyboard_interrupt_to_checkpoints=True)
     world = worlds[0]
-    violations: list[Violation] = [*world.troubles.violations]
-    if not violations:
-        violations += check_history(world.history)
+    violations: list[Violation] = [*world.troubles.violations] or check_history(world.history)
     return Report(
         seed=seed,
         processes=processes,
@@ -111,7 +108,10 @@ def deterministic(seed: int) -> Iterator[None]:
 
 @contextmanager
 def _interruptible() -> Iterator[None]:
-    """A KeyboardInterrupt comes out as itself, and not in the groups of the nurseries that it has ended."""
+    """A KeyboardInterrupt comes out as itself, and not in the groups of the nurseries that it has ended.
+
+    It must go to the world: inside of a process it would be one more thing that befalls it.
+    """
     try:
         yield
     except BaseExceptionGroup as group:
