@@ -183,7 +183,7 @@ class Draft:
     ) -> Receipt:
         """Take a staged call over into the draft. ``trio`` is what it was staged on, ``ended`` the run it ends."""
         count = len(self.rows)
-        before = Before(values_of(trio), staged.records) if staged.changed else None
+        before = Before(_values(trio), staged.records) if staged.changed else None
         trio, transition = self._moved_on(address, trio, staged, ended)
         if request_id is not None and len(self.rows) == count:
             # It changed nothing, and yet it must not change anything when it is asked for again, later.
@@ -278,11 +278,16 @@ class Draft:
         return self.store.head + len(self.rows)
 
 
-def values_of(trio: Trio) -> dict[ScopeName, Json]:
-    """The values of the three scopes."""
-    return {name: state.value for name, state in states_of(trio).items()}
-
-
 def states_of(trio: Trio) -> dict[ScopeName, ScopeState]:
     """The three scopes as the algebra takes them; one that does not exist is empty."""
     return {name: image.state or ABSENT for name, image in zip(SCOPES, trio, strict=True)}
+
+
+def _values(trio: Trio) -> tuple[Json, Json, Json]:
+    shared, cwd, session = trio
+    # Written out: this is on the way of every commit.
+    return (
+        shared.state.value if shared.state else {},
+        cwd.state.value if cwd.state else {},
+        session.state.value if session.state else {},
+    )

@@ -12,9 +12,9 @@ from .algebra import SCOPES, Json, MissingDeletion, ScopeName, detach, pointer_t
 
 @attrs.frozen(eq=False)
 class Before:
-    """What a call found: the scopes' values, which nobody mutates, and its net records, which say what it changed."""
+    """What a call found: the values of global, cwd and session, which nobody mutates, and its net records."""
 
-    values: Mapping[ScopeName, Json]
+    values: tuple[Json, Json, Json]
     records: Mapping[ScopeName, Json]
 
 
@@ -57,9 +57,9 @@ class Receipt:
         if before is None:
             return {}
         found: Json = {}
-        for name in SCOPES:
+        for name, value in zip(SCOPES, before.values, strict=True):
             if name in before.records:
-                found.update(_replaced(before.values[name], before.records[name], f"/{name}"))
+                found.update(_replaced(value, before.records[name], f"/{name}"))
         return found
 
     def to_json(self) -> Json:
