@@ -67,6 +67,8 @@ SUPERVISOR_LEVELS_MAX: Final = 2
 RESTARTS_PRODUCT_MAX: Final = 16
 
 assert 0 < BATCH_MAX <= MAILBOX_CAPACITY
+# Watchers are promised to learn of other processes within 100 ms, by whichever way.
+assert LOOK_PAUSE_S_MIN < LOOK_PAUSE_S_MAX <= POLL_BEAT_S <= 0.1 < RING_ECHO_S
 assert (RESTARTS_DEFAULT + 1) ** SUPERVISOR_LEVELS_MAX <= RESTARTS_PRODUCT_MAX
 # A crash loop must use up its budget: all its delays together stay inside the window.
 assert RESTARTS_DEFAULT * RESTART_DELAY_S_MAX < RESTART_WINDOW_S

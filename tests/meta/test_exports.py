@@ -10,6 +10,7 @@ from kit.source_tree import FACE_FOLDER, ROOT
 
 PUBLIC_NAMES = {
     "CallError",
+    "Change",
     "ChangedBy",
     "CheckpointReport",
     "CloseReport",
@@ -18,6 +19,7 @@ PUBLIC_NAMES = {
     "ConflictError",
     "Durability",
     "Json",
+    "LogEntry",
     "MissingDeletion",
     "Mode",
     "Outcome",
@@ -33,6 +35,7 @@ PUBLIC_NAMES = {
     "StoreError",
     "StrataflowError",
     "Transaction",
+    "Watch",
     "__version__",
     "apply_patch",
     "open_runtime",
