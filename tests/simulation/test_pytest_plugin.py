@@ -127,8 +127,9 @@ def test_the_report_of_a_world_that_is_well_is_returned(inner: Inner) -> None:
     text = """
 @pytest.mark.strataflow(seeds=[3])
 def test_it(strataflow_world):
+    plan = strataflow_world.faults
     first = strataflow_world.simulate(workload, processes=1)
-    second = strataflow.simulate(workload, seed=3, processes=1)
+    second = strataflow.simulate(workload, seed=3, faults=plan, processes=1)
     assert first.seed == 3 and first.is_ok and first.history.calls
     assert first.trace_hash == second.trace_hash
     assert strataflow_world.simulate(steps=4, writers=2).steps >= 4
@@ -144,8 +145,8 @@ def test_it(strataflow_world):
 @pytest.mark.parametrize(
     "before, options, faults",
     [
-        ("", "", "default"),
         ("@pytest.mark.strataflow(faults='kill=0.25,power@9')", "", "kill=0.25,power@9"),
+        ("@pytest.fixture\ndef strataflow_faults():\n    return FaultPlan.default()\n", "", "default"),
         ("@pytest.fixture\ndef strataflow_faults():\n    return FaultPlan({'kill': 0.5})\n", "", "kill=0.5"),
         ("@pytest.fixture\ndef strataflow_faults():\n    return 'eio=0.5'\n", "", "eio=0.5"),
         ("@pytest.mark.strataflow(faults='kill=0.25')", "--strataflow-faults none", "none"),
@@ -160,6 +161,22 @@ def test_it(strataflow_world):
     assert str(strataflow_world.simulate(workload, processes=1).plan) == {faults!r}
 """
     inner.run(text, *options.split(), "--strataflow-seed", "1").assert_outcomes(passed=1)
+
+
+def test_foreign_writers_come_only_if_one_asks_for_them(inner: Inner) -> None:
+    # Their bytes win over what was accepted, so no server can keep its word then.
+    text = """
+@pytest.mark.strataflow(seeds=1)
+def test_it(strataflow_world):
+    all_kinds = FaultPlan.default().rates
+    assert {**strataflow_world.faults.rates, "foreign": all_kinds["foreign"]} == all_kinds
+
+@pytest.mark.strataflow(seeds=1, faults="default,foreign=0.25")
+def test_other(strataflow_world):
+    assert strataflow_world.faults.rates["foreign"] == 0.25
+    assert strataflow_world.faults.rates["kill"] > 0
+"""
+    inner.run(text).assert_outcomes(passed=2)
 
 
 def test_one_run_may_have_a_plan_of_its_own_unless_the_command_line_has_one(inner: Inner) -> None:
