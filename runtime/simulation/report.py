@@ -6,7 +6,7 @@ from typing import final
 
 import attrs
 
-from ...store import Json
+from ...store import Durability, Json
 from .checker import told
 from .fault_plan import Fault, FaultPlan
 from .history import History, Violation
@@ -18,7 +18,8 @@ class Report:
     """The report of one run.
 
     Attributes:
-      seed, processes, writers, steps_wanted, plan: what was asked for.
+      seed, processes, writers, steps_wanted, plan, durability: what was asked for.
+      is_scripted: whether the workload was that of ``strataflow simulate``; one's own has as many calls as it makes.
       trace_hash: SHA-256 over the trace, in hexadecimal digits. Equal seeds and equal code give equal traces.
       steps: calls that clients made.
       virtual_s: how long the run took by its own clock; ``real_s`` by the real one.
@@ -46,6 +47,8 @@ class Report:
     violations: tuple[Violation, ...]
     history: History
     trace: str
+    durability: Durability = "power"
+    is_scripted: bool = True
 
     def __repr__(self) -> str:
         return f"<Report of seed {self.seed}: {'well' if self.is_ok else self.violations[0].rule}>"
@@ -62,8 +65,15 @@ class Report:
 
     @property
     def command(self) -> str:
-        """The command that repeats this run of the scripted workload."""
-        return command_of(self.seed, self.processes, self.writers, self.steps_wanted, self.plan)
+        """What repeats this run: a command line, or with a workload of one's own the call."""
+        level = self.durability
+        if self.is_scripted:
+            size = f"--writers {self.writers} --processes {self.processes} --steps {self.steps_wanted}"
+            end = "" if level == "power" else f" --durability {level}"
+            return f"strataflow simulate --seed {self.seed} {size} --faults '{self.plan}'{end}"
+        size = f"processes={self.processes}, writers={self.writers}"
+        end = "" if level == "power" else f", durability={level!r}"
+        return f"simulate(…, seed={self.seed}, faults=FaultPlan.parse({str(self.plan)!r}), {size}{end})"
 
     def require_ok(self) -> Report:
         """Itself, if every promise was kept.
@@ -97,9 +107,11 @@ class Report:
     def to_text(self) -> str:
         """For people: some lines."""
         faults = ", ".join(f"{kind} {count}" for kind, count in sorted(self.faults.items())) or "none"
+        writers = f" of {self.writers} writers" if self.is_scripted else ""
+        processes = f"{self.processes} process{'es' if self.processes > 1 else ''}"
         lines = [
-            f"seed {self.seed}: {self.steps} calls of {self.writers} writers in {self.processes} processes, "
-            f"{self.virtual_s:.3f} s of virtual time, {self.steps_per_s:.0f} calls a second",
+            f"seed {self.seed}: {self.steps} calls{writers} in {processes}, {self.virtual_s:.3f} s of virtual time, "
+            f"{self.steps_per_s:.0f} calls a second",
             f"faults: {faults}; lives begun again: {self.recoveries}; states after a crash: {self.crash_states}",
             f"trace {self.trace_hash}",
         ]
@@ -108,11 +120,3 @@ class Report:
         if self.violations:
             lines.append(f"repeat: {self.command}")
         return "\n".join(lines)
-
-
-def command_of(seed: int, processes: int, writers: int, steps: int, plan: FaultPlan) -> str:
-    """The command line that runs this world."""
-    return (
-        f"strataflow simulate --seed {seed} --writers {writers} --processes {processes} --steps {steps} "
-        f"--faults '{plan}'"
-    )

@@ -72,18 +72,22 @@ def simulate(
 
     with deterministic(seed), _quiet(), _interruptible():
         trio.run(run, clock=clock, instruments=[Impulse(clock)], restrict_keyboard_interrupt_to_checkpoints=True)
-    world = worlds[0]
+    real_s = time.perf_counter() - started_s
+    return _report(worlds[0], steps, is_scripted=workload is None, virtual_s=virtual[0], real_s=real_s)
+
+
+def _report(world: World, steps: int, *, is_scripted: bool, virtual_s: float, real_s: float) -> Report:
     violations: list[Violation] = [*world.troubles.violations] or check_history(world.history)
     return Report(
-        seed=seed,
-        processes=processes,
-        writers=writers,
+        seed=world.seed,
+        processes=world.processes,
+        writers=world.writers,
         steps_wanted=steps,
-        plan=plan,
+        plan=world.plan,
         trace_hash=world.trace.digest(),
         steps=len(world.history.calls),
-        virtual_s=virtual[0],
-        real_s=time.perf_counter() - started_s,
+        virtual_s=virtual_s,
+        real_s=real_s,
         faults=dict(sorted(world.injector.counts.items())),
         struck=tuple(world.injector.struck),
         recoveries=world.recoveries,
@@ -91,6 +95,8 @@ def simulate(
         violations=tuple(violations),
         history=world.history,
         trace=world.trace.text(),
+        durability=world.durability,
+        is_scripted=is_scripted,
     )
 
 
