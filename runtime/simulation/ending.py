@@ -50,7 +50,7 @@ async def _ask_outcomes(world: World, process: Process) -> None:
 
 async def _read_all(world: World, process: Process, seen: dict[str, tuple[Any, int]]) -> None:
     for cwd, session_id in sorted({(call.cwd, call.session) for call in world.history.calls if call.session}):
-        session = await process.runtime.open_session(cwd, session_id, "passive")
+        session = await process.unrecorded.open_session(cwd, session_id, "passive")
         status = await session.status()
         for problem in (*status["unreadable"].values(), *filter(None, [status["blocked"]])):
             world.found("unreadable", f"{cwd} {session_id}: {problem}")

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, cast, final
 
 import attrs
 import trio
 
 from ...store import Mode
 from .halting import on_the_loop
+from .recorded_runtime import RecordedRuntime
 from .recorder import RecordedSession, Recorder
 
 if TYPE_CHECKING:
@@ -57,17 +58,22 @@ class Process:
 
     @property
     def runtime(self) -> Runtime:
-        """The open store."""
+        """The open store, for a server that takes a runtime: all calls of its sessions become part of the history."""
+        return cast("Runtime", RecordedRuntime(self.unrecorded, self.open_session))
+
+    @property
+    def unrecorded(self) -> Runtime:
+        """The open store itself: what it does is in no history, and no fault comes of it."""
         assert self._runtime is not None, "the process has not opened its store yet"
         return self._runtime
 
     async def open_session(self, cwd: str, session_id: str = "main", mode: Mode | None = "active") -> RecordedSession:
-        """As ``Runtime.open_session``; all calls of the session become part of the history.
+        """As ``runtime.open_session``, active unless one says otherwise.
 
         Cancellation and errors as there.
         """
         with self._recorder.call(self, cwd, session_id, "open"):
-            session = await self.runtime.open_session(cwd, session_id, mode)
+            session = await self.unrecorded.open_session(cwd, session_id, mode)
         return RecordedSession(session, self, self._recorder)
 
     def attach(self, runtime: Runtime) -> None:
