@@ -23,7 +23,7 @@ from typing import Any
 
 from .history import ScopeName
 from .merge import Json, is_index_form
-from .paths import ReadPath, Step
+from .paths import NUMBER_CAP, ReadPath, Step
 from .planes import PLANES
 
 
@@ -63,5 +63,10 @@ def _meets(path: ReadPath, record: Json, steps: Sequence[Step], beside: bool) ->
                 return False
             node = node[f"[{step}]"]
         else:
-            return any(step[0] <= int(key[1:-1]) < step[1] for key in node)
+            return any(step[0] <= _index(key) < step[1] for key in node)
     return True
+
+
+def _index(key: str) -> int:
+    # int() of thousands of digits is refused by Python itself, and no array is that long.
+    return int(key[1:-1]) if len(key) <= 20 else NUMBER_CAP

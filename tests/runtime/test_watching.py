@@ -11,7 +11,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 from kit.simulated_runtimes import session_in
 from strataflow import CallError, Change, ReadError, Session, StoreError, Watch
-from strataflow.runtime.simulation.seams import SimulatedMachine
+from strataflow.runtime.simulation.seams import STORE, SimulatedMachine
 
 
 async def next_or_none(watch: Watch) -> Change | None:
@@ -188,6 +188,35 @@ async def test_a_session_that_is_off_can_not_be_watched(autojump_clock: MockCloc
         change = await next_or_none(watch)
         assert change is not None
         assert change.paths == ("global.working",)
+
+
+async def test_a_session_whose_folder_got_another_name_is_watched_there(autojump_clock: MockClock) -> None:
+    machine = SimulatedMachine()
+    async with session_in(machine, mode="passive") as (_, session):
+        watch = session.watch("session.working", "cwd.contract")
+        await session.set_mode("off")
+        machine.disk.make_folder(f"{STORE}/--project--")
+        machine.disk.make_folder(f"{STORE}/--project--/2026_main")
+        await session.set_mode("passive")
+        await put(session, "session", x=1)
+        change = await next_or_none(watch)
+        assert change is not None
+        assert (change.scope, change.paths) == ("session", ("session.working",))
+        assert await next_or_none(watch) is None
+        await put(session, "session", x=2)
+        assert await next_or_none(watch) is not None
+
+
+async def test_a_watch_that_was_closed_gives_nothing_more(autojump_clock: MockClock) -> None:
+    async with session_in(SimulatedMachine()) as (_, session):
+        watch = session.watch("working")
+        assert "main" in repr(watch)
+        await watch.aclose()
+        assert "closed" in repr(watch)
+        await watch.aclose()
+        await put(session, x=1)
+        with pytest.raises(StopAsyncIteration):
+            await anext(watch)
 
 
 async def test_paths_that_can_never_give_anything_are_refused(autojump_clock: MockClock) -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from kit.conformance_journal import row
 from kit.json_strategies import SCOPE_PATCHES, SCOPE_VALUES
 from kit.pure_views import view
-from strataflow.store import Change, Row, SessionAddress, WatchedPaths
+from strataflow.store import Change, Row, RunRecord, SessionAddress, WatchedPaths
 from strataflow.store.algebra import CallError, ReadError, merge_pruned, net_record, prune, same
 from strataflow.store.rows import ScopePart, row_from
 from strataflow.store.watched_paths import ALL_PLANES
@@ -75,6 +75,13 @@ def test_a_row_that_can_not_be_read_makes_everything_of_its_scope_suspect() -> N
     assert watched.note("--project--", row_from(tuple(columns)))
     change = watched.next_change(seen(scopes(cwd={"working": {"a": 1}})), "")
     assert change == Change("cwd", ("cwd.working",), "", None)
+
+
+def test_where_a_history_begins_concerns_only_paths_that_look_back() -> None:
+    watched = WatchedPaths.of(["cwd.working", "cwd[1].working"], ME, seen(scopes()))
+    origin = row(1, address=ME, parts={}, run=RunRecord("active"), transition_id=None, kind="origin").at(1)
+    assert note(watched, origin)
+    assert list(watched._suspect) == ["cwd[1].working"]
 
 
 def test_after_a_reload_only_what_reads_otherwise_is_told() -> None:

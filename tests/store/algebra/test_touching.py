@@ -65,6 +65,16 @@ def test_an_old_record_that_edits_an_array_touches_its_elements_alone() -> None:
     assert [path for path in touched + beside if touches(parse_path(path), "cwd", record)] == touched
 
 
+def test_an_index_of_thousands_of_digits_is_only_far_away() -> None:
+    record = {"working": {"list": {f"[{'9' * 5_000}]": 1}}}
+    assert not touches(parse_path("cwd.working.list[0:3]"), "cwd", record)
+    assert touches(parse_path("cwd.working.list"), "cwd", record)
+
+
+def test_an_object_where_the_path_expects_an_array_is_touched() -> None:
+    assert touches(parse_path("cwd.working.list[0]"), "cwd", {"working": {"list": {"a": 1}}})
+
+
 STEPS = st.sampled_from([".a", ".b", ".c", "[0]", "[1]", "[0:1]"])
 PATHS = st.builds(
     lambda root, plane, steps: root + plane + "".join(steps),
@@ -83,7 +93,7 @@ def shown_at(path: str, scopes: dict[str, Any]) -> Any:
 
 
 @given(
-    scopes=st.fixed_dictionaries({name: SCOPE_VALUES for name in ("global", "cwd", "session")}),
+    scopes=st.fixed_dictionaries(dict.fromkeys(("global", "cwd", "session"), SCOPE_VALUES)),
     name=st.sampled_from(["global", "cwd", "session"]),
     patch=SCOPE_PATCHES,
     path=PATHS,
