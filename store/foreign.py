@@ -39,8 +39,8 @@ def write_aside(disk: Disk, layout: Layout, rows: Sequence[Row], scope: str | No
     if not lines:
         return None
     folder = layout.private("superseded")
-    if disk.make_folder(folder):
-        disk.sync_folder(layout.private())
+    disk.make_folder(folder)
+    disk.sync_folder(layout.private())  # also if it was there: whoever made it may have died before
     path = f"{folder}/{stamp.time_ms}-{stamp.new_id}.jsonl"
     disk.write_new(path, b"".join(canonical(line) for line in lines))
     disk.sync_file(path)

@@ -54,10 +54,12 @@ def make_folders(ground: Ground) -> None:
     folder = layout.root
     while disk.stat(folder) is None:
         missing.append(folder)
-        folder = folder.rpartition("/")[0] or "/"
+        folder = _above(folder)
+    if folder != "/" and disk.stat(layout.private()) is None:
+        _sync_name(disk, folder)
     for folder in [*reversed(missing), layout.private(), layout.private("open")]:
         if disk.make_folder(folder):
-            disk.sync_folder(folder.rpartition("/")[0] or "/")
+            disk.sync_folder(_above(folder))
     ignore = layout.private(".gitignore")
     if disk.stat(ignore) is None:
         try:
@@ -69,6 +71,20 @@ def make_folders(ground: Ground) -> None:
     # What a writer at level power promises rests on these names too (J4).
     disk.sync_folder(layout.private())
     disk.sync_folder(layout.root)
+
+
+def _above(folder: str) -> str:
+    return folder.rpartition("/")[0] or "/"
+
+
+def _sync_name(disk: Disk, folder: str) -> None:
+    """Another process may have made this folder a moment ago and died before it synced the name."""
+    try:
+        disk.sync_folder(_above(folder))
+    except StoreError as error:
+        # Where this user may not even read, no process of theirs has made anything.
+        if error.data.get("errno") not in ("EACCES", "EPERM"):
+            raise
 
 
 def restore_folders(ground: Ground) -> None:

@@ -24,8 +24,7 @@ class Staging:
         self._before: dict[str, Mapping[str, str]] = {}
         self._after: dict[str, Mapping[str, str]] = {}
         self.size_bytes = 0
-        if disk.make_folder(layout.private("staged")):
-            disk.sync_folder(layout.private())
+        disk.make_folder(layout.private("staged"))
 
     def add(self, scope: str, found: LoadedScope, files: Mapping[str, bytes]) -> None:
         """Stage what differs from the disk; a file that is replaced keeps its mode (Ours-14)."""
@@ -52,6 +51,8 @@ class Staging:
         """The list of everything staged; the staged files are durable."""
         if self._moves:
             self._disk.sync_folder(self._layout.private("staged"))
+            # Whoever made the folder may have died, or have been refused, before its own name was synced.
+            self._disk.sync_folder(self._layout.private())
         after = {
             scope: Base(
                 identity=found,

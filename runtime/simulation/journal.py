@@ -57,11 +57,9 @@ class SimulatedJournals:
         """Open or create the journal of a store for a process."""
         path = layout.private("journal.db")
         with self.mutex:
-            is_new = False
             for file in (path, path + "-wal"):
                 if self._disk.stat(file) is None:
                     self._disk.write_new(file, b"")
-                    is_new = True
             stat = self._disk.stat(path + "-wal")
             assert stat is not None
             database = self._databases.get((stat.device, stat.inode))

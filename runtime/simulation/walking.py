@@ -6,6 +6,7 @@ Modes are those of an ordinary user who owns everything (never root); texts and 
 from __future__ import annotations
 
 import errno
+import functools
 import os
 
 from ...store import FileKind, disk_refusal, wrong_kind
@@ -19,22 +20,28 @@ def system_error(code: int) -> OSError:
     return OSError(code, os.strerror(code))
 
 
+@functools.lru_cache(4096)  # a simulated world asks for the same few files over and over
+def _parts(path: str) -> tuple[tuple[str, bool], ...]:
+    """The names of a path, and whether each can be one."""
+    return tuple((name, len(os.fsencode(name)) <= NAME_BYTES_MAX) for name in path.split("/")[1:] if name)
+
+
 def find(files: FileSystem, path: str) -> Inode | None:
     """What has this name; None if nothing has. Raises OSError or StoreError for what lies on the way."""
-    inode = files.inodes[FileSystem.ROOT]
-    reached = ""
-    for name in path.split("/")[1:] if path != "/" else ():
+    inodes = files.inodes
+    inode = inodes[FileSystem.ROOT]
+    parts = _parts(path)
+    for place, (name, is_possible) in enumerate(parts):
         if inode.kind != "folder":
-            raise wrong_kind(reached, inode.kind, "folder")
+            raise wrong_kind("".join(f"/{above}" for above, _ in parts[:place]), inode.kind, "folder")
         if not inode.mode & 0o100:
             raise system_error(errno.EACCES)
-        if len(os.fsencode(name)) > NAME_BYTES_MAX:
+        if not is_possible:
             raise system_error(errno.ENAMETOOLONG)
         number = inode.names.get(name)
         if number is None:
             return None
-        inode = files.inodes[number]
-        reached += "/" + name
+        inode = inodes[number]
     return inode
 
 
