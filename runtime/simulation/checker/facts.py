@@ -244,7 +244,7 @@ def facts_of(history: History) -> Facts:
     for call, seq, era, begun_s in rows:
         eras[era].append((seq, begun_s, call, None))
     for item in history.superseded:
-        era = surviving_era(history, item.seq) if item.lost_at_s is None else era_at(history, item.lost_at_s)
+        era = surviving_era(history, item.seq, math.inf if item.lost_at_s is None else item.lost_at_s)
         eras[era].append((item.seq, -math.inf, None, item))
     events: list[Event] = []
     era_rows: list[tuple[list[int], list[int]]] = []

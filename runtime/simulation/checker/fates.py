@@ -46,7 +46,10 @@ def fates_of(history: History) -> tuple[dict[int, Fate], list[StoredRow]]:
     rows: list[StoredRow] = []
     asked_first: dict[str, float] = {}
     taken: dict[tuple[str, int, int], Call] = {}
-    answered = {call.request_id: call for call in history.calls if call.ending == "ok" and call.seq is not None}
+    answered: dict[str | None, set[int]] = {}
+    for call in history.calls:
+        if call.ending == "ok" and call.seq is not None:
+            answered.setdefault(call.request_id, set()).add(era_of(history, call, call.seq))
     later = accepted_after(history)
     for call in history.calls:
         if call.kind not in CHANGING:
@@ -67,7 +70,7 @@ def fates_of(history: History) -> tuple[dict[int, Fate], list[StoredRow]]:
 
 
 def _fate(
-    history: History, call: Call, answered: dict[str | None, Call], later: dict[int, int]
+    history: History, call: Call, answered: dict[str | None, set[int]], later: dict[int, int]
 ) -> tuple[int | None, Fate]:
     if call.ending == "ok":
         return call.seq, "current" if call.changed is False else "stored"
@@ -75,13 +78,16 @@ def _fate(
         return None, "refused"
     if call.request_id is None:
         return None, "open"
-    if call.request_id in answered:
+    era, told_eras = era_at(history, call.begun_s), answered.get(call.request_id, set())
+    if era in told_eras or (told_eras and not history.may_lose_tail):
         return None, "repeat"  # whoever asked again was told what became of it
     if call.request_id not in history.outcomes:
         return None, "open"
     seq = history.outcomes[call.request_id]
-    if seq is not None:
+    if seq is not None and (surviving_era(history, seq) == era or not history.may_lose_tail):
         return seq, "stored"
+    if seq is not None:
+        return None, "open"  # that row was given away later: to whoever asked again after a power cut
     # What a power cut took away, or what was forgotten since, may have been there for a while.
     may_be_gone = history.may_lose_tail and (not history.cuts or call.begun_s < history.cuts[-1].at_s)
     return None, "open" if may_be_gone or later[call.number] >= REMEMBERED else "unseen"

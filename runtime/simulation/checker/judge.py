@@ -141,9 +141,8 @@ class _Judge:
             if call.changed or self.facts.fates[call.number] == "repeat":
                 continue
             names = scope_names(call.cwd, call.session)
-            raw = tuple(index for index, name in enumerate(names) if replay.world.get(name, EMPTY).is_raw)
             try:
-                taken = take(call, trio_of(replay.world, names), raw)
+                taken = take(call, trio_of(replay.world, names), replay.raw(names))
             except Unfit as unfit:
                 self.doubts.append(Doubt("unfit", call, replay.position, text=str(unfit)))
                 continue
@@ -224,7 +223,7 @@ def _try(replay: Replay, doubts: list[Doubt]) -> None:
         is_possible = sight.oldest <= position <= max(sight.newest, sight.oldest)
         if not is_possible and position > sight.newest and doubt.newer is not None:
             continue
-        misread = list(sight.misread(trio_of(replay.world, sight.names), replay))
+        misread = list(sight.misread(trio_of(replay.world, sight.names), replay.raw(sight.names), replay))
         if is_possible and (not doubt.leaves or len(misread) <= len(doubt.leaves)):
             doubt.position, doubt.leaves = position, [leaf_of(sight.names, item) for item in misread]
         elif not misread and position < sight.oldest:

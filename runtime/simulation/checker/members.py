@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from typing import Any
 
 import attrs
 
@@ -40,7 +41,7 @@ class Members:
         """A sight looks now."""
 
         def misread(state: State) -> list[Leaf]:
-            return self._misread(state.trio(sight.names), sight)
+            return self._misread(state.trio(sight.names), sight, state)
 
         yield from self.outsiders.settled(state, misread, sight.ended_s)
         # What stands still for its process is not followed here: it may be as it was, so it may be anything.
@@ -48,12 +49,13 @@ class Members:
         if self.facts.others_at(sight.call):
             still.append(sight.names[2])
         if still:
-            values = [ANY if name in still else state.values.get(name, _NOTHING) for name in sight.names]
-            if not self._misread((values[0], values[1], values[2]), sight):  # type: ignore[arg-type]
+            values: list[Any] = [ANY if name in still else state.values.get(name, _NOTHING) for name in sight.names]
+            if not self._misread((values[0], values[1], values[2]), sight, state):
                 yield state
 
-    def _misread(self, values: Trio, sight: Sight) -> list[Leaf]:
-        return self.focus.leaves([leaf_of(sight.names, item) for item in sight.misread(values)])
+    def _misread(self, values: Trio, sight: Sight, state: State) -> list[Leaf]:
+        misread = sight.misread(values, state.raw_of(sight.names))
+        return self.focus.leaves([leaf_of(sight.names, item) for item in misread])
 
     # -- calls --------------------------------------------------------------------------------------------------
 
@@ -99,17 +101,16 @@ class Members:
                 continue
             for name, value in zip(names, taken.after, strict=True):
                 after = after.with_value(name, value)
-            after = self._orphaned(after, call, end_s)
-            sure = self._sure(call, names, end_s)
+            after = self._orphaned(ready, after, call, end_s)
+            sure = self._sure(ready, call, names, end_s)
             for told in [call, *self.facts.repeats_at(event.position)]:
                 if told.number in self.outsiders.members or told is call:
                     yield from self._told(after, told, names, changed, sure)
                     break
 
     def _taken(self, state: State, call: Call, names: Names) -> Taken | None:
-        raw = tuple(index for index, name in enumerate(names) if name in state.raw)
         try:
-            return take(call, state.trio(names), raw)
+            return take(call, state.trio(names), state.raw_of(names))
         except Unfit:
             return None
 
@@ -124,17 +125,18 @@ class Members:
                         state = attrs.evolve(state.with_leaf((scope, keys), ANY), used=state.used | used)
         return state
 
-    def _orphaned(self, state: State, call: Call, end_s: float) -> State:
-        """What may have gone with an intent, if outsiders have to do with intents too."""
+    def _orphaned(self, before: State, after: State, call: Call, end_s: float) -> State:
+        """What may have gone with an intent, or may not have, if outsiders have to do with intents too."""
         for scope, patches in self.writers.patches_of(call).items():
             for patch in patches:
                 targets = self.writers.orphaned_by(scope, patch)
-                others = self.outsiders.asking(scope, end_s) if targets else []
+                others = self.outsiders.asking(scope, end_s, "intents") if targets else []
                 for keys in targets if others else ():
-                    if at(state.values.get(scope, _NOTHING), keys) is not ABSENT:
-                        used = {(other.number, scope, keys) for other in others}
-                        state = attrs.evolve(state.with_leaf((scope, keys), ANY), used=state.used | used)
-        return state
+                    place = (scope, keys)
+                    if before.at(place) is not ABSENT or after.at(place) is not ABSENT:
+                        used = {(other.number, *place) for other in others}
+                        after = attrs.evolve(after.with_leaf(place, ANY), used=after.used | used)
+        return after
 
     def _flagged(self, state: State, call: Call, is_changed: bool, end_s: float) -> State | None:
         """A call that says it changed something did so, unless an outsider made it the same before."""
@@ -151,12 +153,12 @@ class Members:
 
     # -- revisions ----------------------------------------------------------------------------------------------
 
-    def _sure(self, call: Call, names: Names, end_s: float) -> tuple[bool, bool, bool]:
+    def _sure(self, state: State, call: Call, names: Names, end_s: float) -> tuple[bool, bool, bool]:
         """In which scopes outsiders have no part in whether the call changed anything."""
         shared = {
             place[0]
             for place, _ in asked_leaves(self.writers.patches_of(call))
-            if self.outsiders.touching(place, end_s)
+            if state.at(place) is ANY or self.outsiders.touching(place, end_s)
         }
         return names[0] not in shared, names[1] not in shared, names[2] not in shared
 

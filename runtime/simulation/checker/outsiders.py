@@ -15,9 +15,9 @@ from ..history import Call
 from .facts import Facts
 from .focus import Leaf, Place
 from .model import Names
-from .paths import Trio, inside, parse
-from .values import ABSENT, ANY, Keys, at, kind_of, merged, same, with_leaf
-from .writers import Write, Writers, gives
+from .paths import Trio
+from .values import ABSENT, ANY, Keys, at, merged, with_leaf
+from .writers import Write, Writers, gives, is_kind, shows
 
 _NOTHING: Json = {}
 # How many leaves of one answer are explained by outsiders, at most; beyond it the answer counts as possible.
@@ -52,6 +52,10 @@ class State:
             self.values.get(names[2], _NOTHING),
         )
 
+    def raw_of(self, names: Names) -> tuple[int, ...]:
+        """Which of three scopes hold foreign bytes."""
+        return tuple(index for index, name in enumerate(names) if name in self.raw)
+
     def at(self, place: Place) -> object:
         """What stands at a place."""
         return at(self.values.get(place[0], _NOTHING), place[1])
@@ -79,13 +83,15 @@ class Outsiders:
         return [
             write
             for write in self.writers.of(place)
-            if write.call.begun_s <= end_s and write.call.number not in self.members
+            if self.facts.begun_of(write.call) <= end_s and write.call.number not in self.members
         ]
 
-    def asking(self, scope: str, end_s: float) -> list[Call]:
-        """The outsiders that began before a time and ask for anything in a scope."""
+    def asking(self, scope: str, end_s: float, plane: str = "") -> list[Call]:
+        """The outsiders that began before a time and ask for anything in a scope, or in one plane of it."""
         return [
-            call for call in self.writers.callers(scope) if call.begun_s <= end_s and call.number not in self.members
+            call
+            for call in self.writers.callers(scope, plane)
+            if self.facts.begun_of(call) <= end_s and call.number not in self.members
         ]
 
     def settled(self, state: State, misread: Callable[[State], list[Leaf]], end_s: float) -> Iterator[State]:
@@ -99,10 +105,16 @@ class Outsiders:
         if not found or depth > LEAVES_MAX:
             yield state
             return
-        leaf = found[0]
-        for after in self._with_leaf(state, leaf, end_s):
-            if all((other.scopes, other.keys) != (leaf.scopes, leaf.keys) for other in misread(after)):
+        for leaf in found:
+            settled = [
+                after
+                for after in self._with_leaf(state, leaf, end_s)
+                if all((other.scopes, other.keys) != (leaf.scopes, leaf.keys) for other in misread(after))
+            ]
+            for after in settled:
                 yield from self._settled(after, misread, end_s, depth + 1)
+            if settled:
+                return  # in which order leaves are settled does not matter, but one may only give way to another
 
     def _with_leaf(self, state: State, leaf: Leaf, end_s: float) -> Iterator[State]:
         """States in which a leaf is as it was found: in one of its scopes, with nothing that hides it."""
@@ -118,7 +130,7 @@ class Outsiders:
             if cleared is None:
                 continue
             place = (scope, leaf.keys)
-            if _shows(cleared.at(place), leaf):
+            if shows(cleared.at(place), leaf):
                 yield cleared
                 continue
             write = self._pick(place, leaf, end_s, cleared)
@@ -169,20 +181,8 @@ class Outsiders:
     @staticmethod
     def _written(state: State, place: Place, write: Write, leaf: Leaf) -> State:
         new = write.value
-        if leaf.read is not None and leaf.read.projection == "keys" and isinstance(write.asked, dict):
+        if is_kind(leaf) and isinstance(write.asked, dict):
             # As far as keys are looked at, an object is there; what is in it does not matter.
             there = state.at(place)
             new = merged(there if isinstance(there, dict) else ABSENT, write.asked)
         return attrs.evolve(state.with_leaf(place, new), used=state.used | {(write.call.number, *place)})
-
-
-def _shows(there: object, leaf: Leaf) -> bool:
-    if there is ANY:
-        return True
-    read = leaf.read
-    if read is not None and read.projection == "keys":
-        return there is not ABSENT and kind_of(there) == leaf.found
-    path = parse(read.path) if read is not None else None
-    if path is not None and path.rest:
-        return same(inside(there, path.rest), leaf.found)
-    return same(there, leaf.found)

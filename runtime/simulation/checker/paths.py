@@ -76,11 +76,16 @@ def look(path: Look, values: Trio, projection: str = "value") -> Any:
     shown = _shown([values[index] for index in reversed(path.scopes)], path.place)
     if path.rest:
         shown = inside(shown, path.rest)
-    if projection == "value" or shown is ANY or shown is ABSENT:
-        return shown
-    if not isinstance(shown, dict):
+    return shown if projection == "value" else keys_of(shown)
+
+
+def keys_of(value: Any) -> Any:
+    """What the keys of a value show: kinds of its members; nothing of what is no object."""
+    if value is ANY or value is ABSENT:
+        return value
+    if not isinstance(value, dict):
         return []
-    return {key: ANY if is_uncertain(item) else kind_of(item) for key, item in shown.items()}
+    return {key: ANY if is_uncertain(item) else kind_of(item) for key, item in value.items()}
 
 
 def inside(value: Any, rest: Sequence[Part]) -> Any:

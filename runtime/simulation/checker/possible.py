@@ -51,6 +51,12 @@ class Possibilities:
         for sight in sights_of(self.facts):
             self._sights.setdefault(sight.call.number, []).append(sight)
 
+    def writers_at(self, focus: Focus) -> list[int]:
+        """The calls that have to do with what a question is about."""
+        calls = [write.call for place in focus.places or () for write in self.writers.of(place)]
+        calls += [call for scope in focus.scopes or () for call in self.writers.callers(scope)]
+        return sorted({call.number for call in calls})
+
     def explained(self, numbers: Iterable[int], focus: Focus = EVERYTHING) -> frozenset[int] | None:
         """Which outsiders an explanation needs; None if there is no explanation: the set is impossible."""
         members = frozenset(numbers)

@@ -82,8 +82,7 @@ class Replay:
 
     def _take(self, call: Call) -> Taken:
         names = scope_names(call.cwd, call.session)
-        raw = tuple(index for index, name in enumerate(names) if self.world.get(name, EMPTY).is_raw)
-        taken = take(call, trio_of(self.world, names), raw)
+        taken = take(call, trio_of(self.world, names), self.raw(names))
         changed = taken.changed()
         for name, is_changed, before, after in zip(names, changed, taken.before, taken.after, strict=True):
             if is_changed:
@@ -97,6 +96,10 @@ class Replay:
                 self._fenced.setdefault((process, names[2]), []).append((self.position, taken.before[2]))
         self.touched = frozenset(name for name, is_changed in zip(names, changed, strict=True) if is_changed)
         return taken
+
+    def raw(self, names: Names) -> tuple[int, ...]:
+        """Which of three scopes hold foreign bytes, to be pruned with the next patch."""
+        return tuple(index for index, name in enumerate(names) if self.world.get(name, EMPTY).is_raw)
 
     def revisions(self, names: Names) -> Revisions:
         """The revisions of three scopes."""

@@ -23,7 +23,7 @@ from .facts import Facts
 from .model import Names, misread_in, patched, scope_names, steps_of
 from .paths import Trio, parse
 from .replay import Replay
-from .values import Difference, Unfit
+from .values import Difference, Unfit, same
 
 Misread = tuple[Read, Difference]
 
@@ -52,8 +52,8 @@ class Sight:
         """Until when it was looking."""
         return math.inf if self.call.ended_s is None else self.call.ended_s
 
-    def misread(self, values: Trio, replay: Replay | None = None) -> Iterator[Misread]:
-        """The leaves that do not fit these values."""
+    def misread(self, values: Trio, raw: tuple[int, ...], replay: Replay | None = None) -> Iterator[Misread]:
+        """The leaves that do not fit these values, of which those with an index in ``raw`` are to be pruned."""
         gone: list[tuple[int, tuple[str, ...]]] = []
         for step in self.steps:
             if isinstance(step, Read):
@@ -62,14 +62,15 @@ class Sight:
                     yield step, difference
             else:
                 try:
-                    values = patched(values, step, (), gone)
+                    values = patched(values, step, raw, gone)
                 except Unfit:
                     return  # it did not get any further on this state, so it can have seen another one only
 
     def is_explained(self, replay: Replay) -> bool:
         """Whether the state of the replay, as its process may see it, explains it."""
+        raw = replay.raw(self.names)
         for values in replay.shown_to(self.call.process, self.names, self.oldest):
-            if next(self.misread(values, replay), None) is None:
+            if next(self.misread(values, raw, replay), None) is None:
                 return True
         return False
 
@@ -95,14 +96,18 @@ def sights_of(facts: Facts) -> list[Sight]:
 
 def _steps_now(call: Call) -> list[Read | Json]:
     """The steps of a transaction that was refused, with what its reads would find by then where that is told."""
-    now = {(item["path"], item["projection"]): said(item, "now") for item in call.conflicts if "now" in item}
     steps: list[Read | Json] = []
     for step in call.steps:
         if not isinstance(step, Read):
             steps.append(step)
-        elif (step.path, step.projection) in now:
-            value = now[step.path, step.projection]
-            steps.append(Read(step.path, value, value is None, step.projection))
+            continue
+        for item in call.conflicts:
+            # The same path may have been read twice, with patches in between: what was read tells which it is.
+            is_told = item["path"] == step.path and item["projection"] == step.projection and "now" in item
+            if is_told and same(said(item, "read") if "read" in item else None, step.found):
+                now = said(item, "now")
+                steps.append(Read(step.path, now, now is None, step.projection))
+                break
     return steps
 
 

@@ -19,22 +19,25 @@ CALLS_MAX: Final = 400
 
 
 def smallest(possibilities: Possibilities, suspicion: Suspicion) -> tuple[int, ...] | None:
-    """The set of a suspicion; None if calls of which nobody knows anything explain it all the same."""
-    fates = possibilities.facts.fates
-    members = set(suspicion.core)
+    """The set of a suspicion; None if calls of which nobody knows anything may explain it all the same."""
+    fates, focus = possibilities.facts.fates, suspicion.focus
     order = list(suspicion.core)
+    are_all_in = False
     for _ in range(ROUNDS_MAX):
-        used = possibilities.explained(members, suspicion.focus)
+        used = possibilities.explained(order, focus)
         if used is None:
             return shrunk(possibilities, suspicion, order)
-        new = sorted(number for number in used - members if fates[number] != "open")
-        if not new:
-            return None if used - members else tuple(sorted(suspicion.core))
-        members.update(new)
-        order += new
-        if len(order) > CALLS_MAX:
+        new = [number for number in sorted(used) if number not in order and fates[number] != "open"]
+        if not new and not are_all_in:
+            # Nobody outside is needed, so the set does not know yet what should be there: all who wrote there do.
+            are_all_in = True
+            writers = possibilities.writers_at(focus)
+            new = [number for number in writers if number not in order and fates[number] != "open"]
+        if not new or len(order) + len(new) > CALLS_MAX:
             break
-    return tuple(sorted(suspicion.core))
+        order += new
+    is_open = any(fates[number] == "open" for number in possibilities.writers_at(focus))
+    return None if is_open else tuple(sorted(suspicion.core))
 
 
 def shrunk(possibilities: Possibilities, suspicion: Suspicion, order: list[int]) -> tuple[int, ...]:

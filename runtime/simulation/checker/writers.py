@@ -17,7 +17,7 @@ from ..history import Call, Read
 from .facts import Facts
 from .focus import Leaf, Place
 from .model import scope_names, steps_of
-from .paths import NAMES, inside, parse
+from .paths import NAMES, inside, keys_of, parse
 from .values import ABSENT, ANY, Keys, Mark, is_above, is_edit, kind_of, leaves, owned, pruned, same
 
 _UNTOUCHED = Mark("untouched")
@@ -91,9 +91,13 @@ class Writers:
         """The scopes that anybody asks for anything in."""
         return sorted(self._patches)
 
-    def callers(self, scope: str) -> list[Call]:
-        """The calls that ask for anything in a scope."""
-        return [call for call, _ in self._patches.get(scope, ())]
+    def callers(self, scope: str, plane: str = "") -> list[Call]:
+        """The calls that ask for anything in a scope, or in one plane of it."""
+        return [
+            call
+            for call, patches in self._patches.get(scope, ())
+            if not plane or any(plane in patch for patch in patches)
+        ]
 
     @functools.cached_property
     def owned_by(self) -> dict[tuple[str, str], set[Keys]]:
@@ -141,6 +145,8 @@ class Writers:
         best, found = 0, None
         for write in self.of(place):
             own = self.facts.position_of.get(write.call.number, 0)
+            if write.value is ANY and write.asked is ABSENT:
+                continue  # what went with an intent is known: it is in ``gone``
             if best < own <= position and self.facts.is_standing(own, position):
                 best, found = own, write.call
         for own, keys in self.gone.get(place[0], ()):
@@ -156,16 +162,32 @@ def gives(write: Write, leaf: Leaf) -> bool:
     """Whether a write can be why a leaf was found as it was; one that leaves ANY can."""
     if write.value is ANY:
         return True
-    read = leaf.read
-    if read is not None and read.projection == "keys":
-        if leaf.found is ABSENT or not isinstance(leaf.found, str):
+    if is_kind(leaf):
+        if leaf.found is ABSENT:
             return write.value is ABSENT and not isinstance(write.asked, dict)
         return write.asked is not None and write.asked is not ABSENT and kind_of(write.asked) == leaf.found
+    return shows(write.value, leaf)
+
+
+def is_kind(leaf: Leaf) -> bool:
+    """Whether a leaf is what the keys of an object say of one of its members."""
+    path = parse(leaf.read.path) if leaf.read is not None and leaf.read.projection == "keys" else None
+    return path is not None and not path.rest and leaf.keys != path.place
+
+
+def shows(value: Any, leaf: Leaf) -> bool:
+    """Whether what stands at a leaf's place is what was found there, as it was read."""
+    if value is ANY:
+        return True
+    read = leaf.read
     path = parse(read.path) if read is not None else None
-    value = write.value
-    if path is not None and path.rest and value is not ABSENT:
+    if read is None or path is None:
+        return same(value, leaf.found)
+    if is_kind(leaf):
+        return value is not ABSENT and kind_of(value) == leaf.found
+    if path.rest:
         value = inside(value, path.rest)
-    return same(value, leaf.found)
+    return same(value if read.projection == "value" else keys_of(value), leaf.found)
 
 
 def asked_leaves(patches: dict[str, list[Json]]) -> Iterator[tuple[Place, Any]]:
