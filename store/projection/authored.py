@@ -98,8 +98,7 @@ class Authored:
                 return NOTHING
             if type(step) is int:
                 # An index selector means an index only to somebody who knows that an array stands there.
-                array = self.known.at(path[:at]) if self.known is not None else NOTHING
-                if type(array) is not list or step >= len(array) or not is_index_form(node):
+                if self.known is None or type(self.known.at(path[:at])) is not list:
                     return NOTHING
                 node = node.get(f"[{step}]", NOTHING)
             else:

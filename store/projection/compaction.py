@@ -192,7 +192,7 @@ def answer_compaction(compactor: Compactor, hook: NativeCompaction) -> Compactio
     if hook.reason != "manual" or not (hook.instructions or "").startswith(MARKER_PREFIX):
         return "pass"
     pending = compactor.pending
-    if pending is None or pending.marker != hook.instructions or compactor.is_shut:
+    if pending is None or pending.marker != hook.instructions:
         return "cancel"
     if hook.mode != "active" or hook.is_cancelled or hook.leaf != pending.leaf:
         return "cancel"

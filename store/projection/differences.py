@@ -68,7 +68,8 @@ def guide_between(old: Iterable[ScopeState], new: Iterable[ScopeState]) -> Any:
 def _records_between(before: ScopeState, after: ScopeState) -> list[Json]:
     """The records that lead from one to the other, newest first; none if they are not known to do so."""
     since = before.newest.position
-    if not (before.is_pruned and after.is_pruned) or after.base_boundary.position > since:
+    # A base that is newer stands at a boundary of another stream, or beyond records that are gone.
+    if after.base_boundary.position > since:
         return []
     found = []
     for record in reversed(after.tail):

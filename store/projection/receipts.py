@@ -144,8 +144,8 @@ def _is_foreseen(entry: Entry, authored: Authored) -> bool:
         return False  # c
     if value is None:  # e
         return known is not None and not entry.is_deleted and before is not NOTHING and same(entry.value, before)
-    if entry.is_deleted:
-        return False
+    if entry.is_deleted or value == {}:
+        return False  # an empty object writes nothing, so nothing was foreseen
     if entry.path[0] == "artifacts" and len(entry.path) == 2:  # d
         return _is_card_foreseen(entry.value, before, value)
     # An object of indexes that meets an array is foreseen to edit it. It may have replaced something else by now.

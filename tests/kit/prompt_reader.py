@@ -62,7 +62,7 @@ class PromptReader:
             return
         for scope in ("global", "cwd", "session"):
             if scope in patches:
-                patch = _without(scope, patches[scope], updates.get("cascaded", []))
+                patch = _writes(_without(scope, patches[scope], updates.get("cascaded", [])))
                 self.state = _merged(self.state, {plane: patch[plane] for plane in patch if plane != "lazy"})
         self.state = naive_prune(self.state)
         self._apply({"state_updates": updates})
@@ -90,8 +90,14 @@ def _without(scope: str, patch: Json, cascaded: list[str]) -> Json:
     return copy
 
 
+def _writes(patch: Json) -> Json:
+    """What a patch writes: null and empty objects write nothing, what they came to is for the receipt."""
+    found = {key: _writes(value) if isinstance(value, dict) else value for key, value in patch.items()}
+    return {key: value for key, value in found.items() if value is not None and value != {}}
+
+
 def _merged(target: Any, patch: Any) -> Any:
-    """As the patch language says. What null came to, or an index that the reader's array lacks, is for the receipt."""
+    """As the patch language says; an index that the reader's array does not have is left to the receipt."""
     if not isinstance(patch, dict):
         return patch
     if isinstance(target, list) and patch and all(_INDEX.fullmatch(key) for key in patch):
@@ -103,8 +109,7 @@ def _merged(target: Any, patch: Any) -> Any:
         return items
     members = dict(target) if isinstance(target, dict) else {}
     for key, value in patch.items():
-        if value is not None:
-            members[key] = _merged(members.get(key), value)
+        members[key] = _merged(members.get(key), value)
     return members
 
 

@@ -147,6 +147,16 @@ def test_a_catalog_names_kinds_of_the_effective_values() -> None:
 
 
 @holds("C16")
+def test_keys_of_all_scopes_count_together() -> None:
+    talk = with_lazy({f"c{number}": 1 for number in range(20)})
+    talk.patch(is_silent=True, session={"lazy": {f"s{number}": 1 for number in range(12)}})
+    assert len(head(talk)["lazy_navigation"]["keys"]) == 32
+    talk.patch(is_silent=True, session={"lazy": {"one": "more"}})
+    talk.run("more")
+    assert "keys" not in head(talk)["lazy_navigation"]
+
+
+@holds("C16")
 def test_keys_of_old_files_that_hold_only_empty_objects_do_not_count() -> None:
     talk = with_lazy({"a": 1})
     scopes = talk.scopes()

@@ -9,6 +9,7 @@ import pytest
 
 from kit.conversations import Conversation, content_of, dump, id_of, is_update, label_of, updates_in
 from kit.holds import holds
+from strataflow.store.algebra import TailRecord
 from strataflow.store.projection import (
     NOTHING_SENT,
     Carried,
@@ -317,6 +318,11 @@ def test_hints_and_invalidations_are_copied_when_they_are_told() -> None:
     (update,) = updates_in(talk.request())
     assert update["state_updates"]["effective"] == [{"path": ["artifacts", "/a", "hint"], "value": "other"}]
     assert update["artifact_invalidations"][0]["reason"] == "compiler-changed"
+    talk.hints["/a"] = "third"
+    talk.invalidations[0]["reason"] = "new"
+    update = updates_in(talk.request())[1]
+    assert update["state_updates"]["effective"] == [{"path": ["artifacts", "/a", "hint"], "value": "third"}]
+    assert update["artifact_invalidations"][0]["reason"] == "new"
 
 
 def test_records_that_do_not_lead_on_are_replaced_by_a_comparison() -> None:
@@ -338,6 +344,23 @@ def test_records_that_do_not_lead_on_are_replaced_by_a_comparison() -> None:
         carried, messages, _ = project(talk.carried, request, dump)
         assert updates_in(list(messages)) == []
         assert carried is not talk.carried  # the next comparison begins here
+
+
+@pytest.mark.parametrize("position, revision", [(99, 1), (2, 3)], ids=["another base", "another revision"])
+def test_a_record_of_another_stream_is_not_taken_for_all_that_changed(position: int, revision: int) -> None:
+    talk = talking(cwd={"working": {"x": 1, "y": 1}})
+    scopes = talk.scopes()
+    cwd = scopes["cwd"]
+    base: Json = {"working": {"x": 2, "y": 1}}
+    boundary = attrs.evolve(cwd.newest, id="files", position=position)
+    record = TailRecord(attrs.evolve(boundary, id="last", position=100), {"working": {"y": 2}})
+    value = {"working": {"x": 2, "y": 2}}
+    other = attrs.evolve(
+        cwd, value=value, base=base, base_boundary=boundary, tail=(record,), revision=cwd.revision + revision
+    )
+    _, messages, _ = project(talk.carried, attrs.evolve(talk.context(), scopes={**scopes, "cwd": other}), dump)
+    (update,) = updates_in(list(messages))
+    assert [entry["path"][1] for entry in update["state_updates"]["effective"]] == ["x", "y"]
 
 
 @holds("C14")

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import attrs
 import pytest
 
-from kit.conversations import Conversation, dump, id_of, updates_in
+from kit.conversations import Conversation, content_of, dump, id_of, updates_in
 from kit.holds import holds
 from strataflow.store.projection import receipt_text
 
@@ -106,6 +107,12 @@ def test_deleting_what_was_never_visible_tells_nothing() -> None:
         "effective": [{"path": ["working", "x"], "value": 1}],
     }
     assert talk.patch(cwd={"working": {"never": None}}, session={"contract": {"no": None}}) is None
+
+
+@holds("T27")
+def test_a_deletion_behind_a_narrower_value_tells_nothing_new() -> None:
+    talk = known(cwd={"working": {"x": "broad"}}, session={"working": {"x": "narrow"}})
+    assert talk.patch(cwd={"working": {"x": None}}) is None
 
 
 @holds("T27", "case agent 93")
@@ -326,6 +333,7 @@ def test_an_entry_above_another_takes_its_place() -> None:
 def test_an_authored_empty_object_names_no_place() -> None:
     talk = known(session={"working": {"x": 1}})
     assert talk.patch(cwd={"working": {"x": {"y": {}}, "z": {}}, "artifacts": {"/a": {}}}) is None
+    assert unknown(cwd={"artifacts": {"/a": CARD}}).patch(cwd={"artifacts": {"/a": {}}}) is None
 
 
 @holds("T24", "T27")
@@ -339,6 +347,18 @@ def test_without_a_head_deletions_are_told_and_writes_are_not() -> None:
     ]
     assert updates is not None
     assert updates["projection"] is None
+
+
+@holds("P13", "T23")
+def test_the_first_patch_of_an_old_scope_tells_what_its_empty_objects_hid() -> None:
+    talk = unknown(global_={"working": {"x": 5}})
+    value: Json = {"working": {"x": {}, "y": 1}}
+    odd = attrs.evolve(talk.scopes()["session"], value=value, base=value, is_pruned=False)
+    talk.memory.scopes["/project", "main"] = odd
+    talk.run("work")
+    assert content_of(talk.request()[0])["state"] == {"working": {"y": 1}}
+    updates = talk.patch(session={"working": {"y": 2}})
+    assert entries(updates) == [{"path": ["working", "x"], "value": 5}]
 
 
 @holds("T27")

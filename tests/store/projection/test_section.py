@@ -149,8 +149,9 @@ def test_a_section_stays_where_it_was_sent_when_system_messages_join() -> None:
     assert second[: len(first)] == first
     assert second[-1] == talk.native[-1]
     # A new projection puts it on the last one.
-    talk.run("more")
-    assert "<state_flow>" in talk.request()[-2]["content"]
+    talk.native[0] = system("You help otherwise.")
+    assert "<state_flow>" in talk.request()[-1]["content"]
+    assert talk.rebase == "native"
 
 
 @holds("C1")
