@@ -25,7 +25,7 @@ SPOILED = {
     "without a transaction": (
         [
             (STORE, "await remember(session, ticket.number, answer)"),
-            ("def remember(tx,", "async def remember(session,"),
+            ("def remember(tx: strataflow.Transaction,", "async def remember(session,"),
             ('tx.read("cwd.working").value', '(await session.read_state("cwd.working")).value'),
             ("tx.patch", "await session.patch_state"),
         ],
