@@ -8,7 +8,7 @@ What every operation keeps:
   D3  No descriptor outlives its call or reaches another program, and no call waits for the far end of a pipe.
   D4  Only "nothing has this name" is reported as missing. All else is a StoreError with path, cause and remedy; its
       ``data`` has ``path``, ``operation`` and ``errno`` (a name such as ``"ENOSPC"``), or ``found`` and ``wanted``.
-  D5  Interrupted calls are repeated by Python, short writes by the loop here.
+  D5  Interrupted calls are repeated, by Python or by ``uninterrupted``; short writes are completed by the loop here.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from typing import final
 import attrs
 
 from .algebra.errors import StoreError
-from .disk_paths import check_path, disk_refusal, encodable, kind_of, mount_type, refused, wrong_kind
+from .disk_paths import check_path, disk_refusal, encodable, kind_of, mount_type, refused, uninterrupted, wrong_kind
 from .ports import FileKind, FileStat
 
 if sys.platform != "win32":  # importable there too, so that opening a store can refuse by name
@@ -59,7 +59,7 @@ def resolve_root(path: str) -> str:
 
 def _kind_at(path: str) -> FileKind | None:
     with _unless_missing:
-        return kind_of(os.lstat(path).st_mode)
+        return kind_of(uninterrupted(os.lstat, path).st_mode)
     return None
 
 
@@ -111,7 +111,7 @@ def folders_exist(root: str, operation: str, path: str) -> bool:
     while end != -1:
         folder = path[:end]
         try:  # not by translated: this runs several times for each operation
-            mode = os.lstat(folder).st_mode
+            mode = uninterrupted(os.lstat, folder).st_mode
         except FileNotFoundError:
             return False
         except OSError as error:
@@ -177,7 +177,7 @@ class RealDisk:
         if not folders_exist(self.root, "stat", path):
             return None
         with translated("stat", path), _unless_missing:
-            at = os.lstat(path)
+            at = uninterrupted(os.lstat, path)
             kind, mode = kind_of(at.st_mode), stat.S_IMODE(at.st_mode)
             return FileStat(kind, at.st_size, mode, at.st_dev, at.st_ino, at.st_mtime_ns, at.st_uid)
         return None
@@ -185,7 +185,7 @@ class RealDisk:
     def identity(self, path: str) -> tuple[int, int] | None:
         # No look at the folders (D1): whatever way leads to the same inode, it is the same file.
         try:
-            found = os.lstat(path)
+            found = uninterrupted(os.lstat, path)
         except OSError as error:
             if error.errno == errno.ENOENT:
                 return None
@@ -196,14 +196,14 @@ class RealDisk:
         if not folders_exist(self.root, "list", path):
             return None
         with translated("list", path, "folder"), _unless_missing, opened(path, os.O_RDONLY, "folder") as descriptor:
-            return sorted(os.listdir(descriptor))
+            return sorted(uninterrupted(os.listdir, descriptor))
         return None
 
     def make_folder(self, path: str) -> bool:
         folders_exist(self.root, "make_folder", path)
         with translated("make_folder", path, "folder"):
             try:
-                os.mkdir(path, 0o700)
+                uninterrupted(os.mkdir, path, 0o700)
             except FileExistsError:  # asked afterwards: another process may create it at the same moment
                 if _kind_at(path) != "folder":
                     raise
@@ -225,8 +225,8 @@ class RealDisk:
             except BaseException:
                 # Half a file under its final name must not stay. Only ours is removed, not what replaced it.
                 with contextlib.suppress(OSError):
-                    if created is not None and os.path.samestat(created, os.lstat(path)):
-                        os.unlink(path)
+                    if created is not None and os.path.samestat(created, uninterrupted(os.lstat, path)):
+                        uninterrupted(os.unlink, path)
                 raise
 
     def append(self, path: str, data: bytes) -> None:
@@ -254,13 +254,13 @@ class RealDisk:
         self._is_file("rename", source, required=True)
         self._is_file("rename", target)  # rename would replace a symlink without a word
         with translated("rename", target):
-            os.rename(source, target)
+            uninterrupted(os.rename, source, target)
 
     def link(self, source: str, target: str) -> bool:
         self._is_file("link", source, required=True)
         folders_exist(self.root, "link", target)
         with translated("link", target), contextlib.suppress(FileExistsError):
-            os.link(source, target, follow_symlinks=False)
+            uninterrupted(os.link, source, target, follow_symlinks=False)
             return True
         return False
 
@@ -268,7 +268,7 @@ class RealDisk:
         if not self._is_file("unlink", path):
             return False
         with translated("unlink", path), _unless_missing:
-            os.unlink(path)
+            uninterrupted(os.unlink, path)
             return True
         return False
 
@@ -276,7 +276,7 @@ class RealDisk:
         if not folders_exist(self.root, "remove_folder", path):
             return False
         with translated("remove_folder", path, "folder"), _unless_missing:
-            os.rmdir(path)
+            uninterrupted(os.rmdir, path)
             return True
         return False
 
@@ -284,7 +284,7 @@ class RealDisk:
         check_path("file_system_type", path)
         device = ""
         with contextlib.suppress(OSError):
-            number = os.lstat(path).st_dev
+            number = uninterrupted(os.lstat, path).st_dev
             device = f"{os.major(number)}:{os.minor(number)}"
         return mount_type(read_system_text("/proc/self/mountinfo"), path, device)
 

@@ -10,9 +10,14 @@ import functools
 import json
 import stat
 import sys
+from collections.abc import Callable
+from typing import ParamSpec, TypeVar
 
 from .algebra.errors import StoreError
 from .ports import FileKind
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 PATH_SHOWN_CHARS_MAX = 512
 
@@ -44,6 +49,15 @@ _REMEDIES = {
     "ENAMETOOLONG": "use a shorter name",
     "EINVAL": "use an absolute path without '.', '..', NUL and lone surrogates",
 }
+
+
+def uninterrupted(call: Callable[P, T], *arguments: P.args, **more: P.kwargs) -> T:
+    """Call until no signal cuts it short. Python does so itself for calls on descriptors, not for calls on paths."""
+    while True:
+        try:
+            return call(*arguments, **more)
+        except InterruptedError:
+            continue
 
 
 def kind_of(mode: int) -> FileKind:

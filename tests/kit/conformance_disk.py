@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Protocol
@@ -26,6 +27,12 @@ class DiskWorld(Protocol):
     def unprivileged(self) -> AbstractContextManager[None]:
         """A block in which the modes of files count, also for a test that runs as root."""
 
+    def trouble(self, operation: str, code: int, *, times: int = 1, taken: int = 0) -> AbstractContextManager[None]:
+        """A block in which the system refuses what this operation is there for with an ``errno`` code, so many times.
+
+        Of what is to be written ``taken`` bytes are taken before it refuses.
+        """
+
 
 def refused(code: str, path: str) -> pytest.RaisesExc[StoreError]:
     """Expect a StoreError with this code that names the path in its data and in its text."""
@@ -36,7 +43,80 @@ def refused(code: str, path: str) -> pytest.RaisesExc[StoreError]:
     return pytest.RaisesExc(StoreError, check=names_the_path)
 
 
+CODES = (errno.EIO, errno.ENOSPC, errno.EACCES, errno.EROFS, errno.EDQUOT)
+
+
+def calls(world: DiskWorld) -> dict[str, Callable[[], object]]:
+    """One call of each operation that succeeds once, on a disk with the files ``a`` and ``b`` and a folder ``f``."""
+    root, disk = world.root, world.disk
+    for name in "ab":
+        disk.write_new(f"{root}/{name}", name.encode() * 600)
+    disk.make_folder(f"{root}/f")
+    return {
+        "read": lambda: disk.read(f"{root}/a"),
+        "stat": lambda: disk.stat(f"{root}/a"),
+        "list": lambda: disk.list(f"{root}"),
+        "make_folder": lambda: disk.make_folder(f"{root}/new"),
+        "write_new": lambda: disk.write_new(f"{root}/new", b"new"),
+        "append": lambda: disk.append(f"{root}/a", b"more"),
+        "sync_file": lambda: disk.sync_file(f"{root}/a"),
+        "sync_folder": lambda: disk.sync_folder(f"{root}"),
+        "rename": lambda: disk.rename(f"{root}/a", f"{root}/b"),
+        "link": lambda: disk.link(f"{root}/a", f"{root}/new"),
+        "unlink": lambda: disk.unlink(f"{root}/a"),
+        "remove_folder": lambda: disk.remove_folder(f"{root}/f"),
+    }
+
+
+OPERATIONS = (
+    "read stat list make_folder write_new append sync_file sync_folder rename link unlink remove_folder".split()
+)
+
+
+def tree(world: DiskWorld) -> dict[str, bytes | None]:
+    """All that lies in the folder: a file's content, None for a folder."""
+    found: dict[str, bytes | None] = {}
+    for name in world.disk.list(world.root) or ():
+        stat = world.disk.stat(f"{world.root}/{name}")
+        assert stat is not None
+        found[name] = world.disk.read(f"{world.root}/{name}") if stat.kind == "file" else None
+    return found
+
+
 class DiskConformance:
+    @pytest.mark.parametrize("operation", OPERATIONS)
+    def test_an_operation_that_is_refused_tells_why_and_changes_nothing(self, world: DiskWorld, operation: str) -> None:
+        call = calls(world)[operation]
+        before = tree(world)
+        for code in CODES:
+            with world.trouble(operation, code), pytest.raises(StoreError) as caught:
+                call()
+            assert (caught.value.code, caught.value.data["errno"]) == ("E_DISK", errno.errorcode[code])
+            assert caught.value.data["path"] in str(caught.value)
+            assert tree(world) == before
+        call()
+
+    @pytest.mark.parametrize("operation", OPERATIONS)
+    def test_an_operation_that_a_signal_interrupts_is_repeated_unseen(self, world: DiskWorld, operation: str) -> None:
+        call = calls(world)[operation]
+        with world.trouble(operation, errno.EINTR, times=3):
+            assert call() is not False
+
+    @pytest.mark.parametrize("taken", [1, 511, 512, 700])
+    @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EIO])
+    def test_a_write_that_ends_early_leaves_a_part_of_a_record_but_no_part_of_a_file(
+        self, world: DiskWorld, code: int, taken: int
+    ) -> None:
+        world.disk.write_new(f"{world.root}/log", b"old")
+        data = bytes(index % 251 for index in range(1000))
+        with world.trouble("append", code, taken=taken), refused("E_DISK", f"{world.root}/log"):
+            world.disk.append(f"{world.root}/log", data)
+        assert world.disk.read(f"{world.root}/log") == b"old" + data[:taken]
+        with world.trouble("write_new", code, taken=taken), refused("E_DISK", f"{world.root}/new"):
+            world.disk.write_new(f"{world.root}/new", data)
+        assert world.disk.list(world.root) == ["log"]
+        world.disk.write_new(f"{world.root}/new", data)
+
     def test_what_was_written_is_read_whole(self, world: DiskWorld) -> None:
         for size in (0, 1, 511, 512, 513, 70_000):
             data = bytes(index % 251 for index in range(size))

@@ -4,23 +4,45 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import itertools
 import os
 import random
 import shutil
+import signal
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kit.conformance_disk import DiskConformance, refused
+from kit.conformance_disk import OPERATIONS, DiskConformance, calls, refused
 from strataflow.runtime.simulation import PowerCut, SimulatedDisk
+from strataflow.runtime.simulation.disk import ShortWrite
+from strataflow.runtime.simulation.inodes import FailedSync
 from strataflow.store import RealDisk, StoreError, resolve_root
 from strataflow.store.disk_paths import mount_type
 
 NOBODY = 65_534
+# The call of the system that each operation is there for.
+CALLS = {
+    "read": "read",
+    "stat": "lstat",
+    "list": "listdir",
+    "make_folder": "mkdir",
+    "write_new": "write",
+    "append": "write",
+    "sync_file": "fsync",
+    "sync_folder": "fsync",
+    "rename": "rename",
+    "link": "link",
+    "unlink": "unlink",
+    "remove_folder": "rmdir",
+}
+# Python itself repeats these when a signal interrupts them (PEP 475): what is interrupted is below its calls.
+REPEATED_BY_PYTHON = ("read", "write", "fsync")
 
 
 class RealWorld:
@@ -51,6 +73,24 @@ class RealWorld:
         finally:
             os.seteuid(0)
 
+    @contextlib.contextmanager
+    def trouble(self, operation: str, code: int, *, times: int = 1, taken: int = 0) -> Iterator[None]:
+        name, left = CALLS[operation], times
+        real = getattr(os, name)
+
+        def call(*arguments: Any, **more: Any) -> Any:
+            nonlocal left
+            if left <= 0 or (code == errno.EINTR and name in REPEATED_BY_PYTHON):
+                return real(*arguments, **more)
+            if name == "write" and taken and len(arguments[1]) > 1000 - taken:
+                return real(arguments[0], arguments[1][: taken - 1000 + len(arguments[1])])
+            left -= 1
+            raise OSError(code, os.strerror(code))
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(os, name, call)
+            yield
+
 
 class SimulatedWorld:
     def __init__(self) -> None:
@@ -69,6 +109,20 @@ class SimulatedWorld:
 
     def unprivileged(self) -> contextlib.nullcontext[None]:
         return contextlib.nullcontext()
+
+    @contextlib.contextmanager
+    def trouble(self, operation: str, code: int, *, times: int = 1, taken: int = 0) -> Iterator[None]:
+        left = times
+
+        def before(name: str, _path: str) -> None:
+            nonlocal left
+            if name == operation and left > 0:
+                left -= 1
+                raise ShortWrite(code, taken) if taken else OSError(code, os.strerror(code))
+
+        self.disk.before_operation = before
+        yield
+        self.disk.before_operation = None
 
 
 class TestRealDisk(DiskConformance):
@@ -135,6 +189,22 @@ def test_a_read_or_sync_that_fails_is_never_an_answer(tmp_path: Path, monkeypatc
             with pytest.raises(StoreError) as caught:
                 call(named_path)
         assert (caught.value.code, caught.value.data["errno"]) == ("E_DISK", "EIO")
+
+
+def test_a_storm_of_signals_disturbs_no_operation(tmp_path: Path) -> None:
+    rung: list[int] = []
+    old = signal.signal(signal.SIGALRM, lambda number, _frame: rung.append(number))
+    signal.setitimer(signal.ITIMER_REAL, 0.0005, 0.0005)
+    try:
+        for count, operation in enumerate(itertools.cycle(OPERATIONS)):
+            world = RealWorld(f"{tmp_path}/{count}")
+            world.disk.make_folder(world.root)
+            assert calls(world)[operation]() is not False
+            if len(rung) > 40:
+                break
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, old)
 
 
 def test_no_descriptor_stays_open_after_any_outcome(tmp_path: Path) -> None:
@@ -384,6 +454,76 @@ def test_what_a_failed_sync_should_have_saved_stays_at_risk() -> None:
     disk.sync_file(f"{ROOT}/a")
     assert disk.crash("lose").read(f"{ROOT}/a") == b"safe" + bytes(6) + b"later"
     assert disk.crash("keep").read(f"{ROOT}/a") == b"safedoomedlater"
+
+
+@pytest.mark.parametrize(
+    "leaves, seen", [("stays", b"safedoomed"), ("reverts", b"safe"), ("zeros", b"safe" + bytes(6))]
+)
+def test_what_is_read_after_a_failed_sync_differs_between_systems(leaves: FailedSync, seen: bytes) -> None:
+    disk = new_disk()
+    disk.failed_sync = leaves
+    disk.plant(f"{ROOT}/a", "file", b"safe")
+    disk.append(f"{ROOT}/a", b"doomed")
+    disk.fail_operation(disk.operations + 1, errno.EIO)
+    with refused("E_DISK", f"{ROOT}/a"):
+        disk.sync_file(f"{ROOT}/a")
+    assert disk.read(f"{ROOT}/a") == seen
+    disk.append(f"{ROOT}/a", b"later")
+    disk.sync_file(f"{ROOT}/a")
+    assert disk.crash("keep").read(f"{ROOT}/a") == seen + b"later"
+    for seed in range(40):
+        found = disk.crash("torn", seed).read(f"{ROOT}/a") or b""
+        assert found.startswith(b"safe")
+        assert found.endswith(b"later")
+        assert len(found) == len(seen) + 5
+
+
+def test_a_failed_sync_of_a_folder_leaves_its_names_at_risk_until_one_succeeds() -> None:
+    disk = new_disk()
+    disk.write_new(f"{ROOT}/a", b"")
+    disk.fail_operation(disk.operations + 1, errno.EIO)
+    with refused("E_DISK", ROOT):
+        disk.sync_folder(ROOT)
+    assert disk.crash("lose").list(ROOT) == []
+    disk.sync_folder(ROOT)
+    assert disk.crash("lose").list(ROOT) == ["a"]
+
+
+def test_a_disk_that_went_read_only_is_read_and_takes_no_change() -> None:
+    disk = new_disk()
+    disk.write_new(f"{ROOT}/a", b"x")
+    disk.is_read_only = True
+    for call in (lambda: disk.append(f"{ROOT}/a", b"y"), lambda: disk.unlink(f"{ROOT}/a")):
+        with refused("E_DISK", f"{ROOT}/a") as caught:
+            call()
+        assert caught.value.data["errno"] == "EROFS"
+    assert (disk.read(f"{ROOT}/a"), disk.list(ROOT)) == (b"x", ["a"])
+    disk.is_read_only = False
+    disk.append(f"{ROOT}/a", b"y")
+
+
+def test_a_twin_has_all_that_is_at_risk_and_a_future_of_its_own() -> None:
+    disk = new_disk()
+    disk.write_new(f"{ROOT}/a", b"first")
+    twin = disk.twin()
+    twin.append(f"{ROOT}/a", b"second")
+    disk.sync_file(f"{ROOT}/a")
+    disk.sync_folder(ROOT)
+    assert (disk.read(f"{ROOT}/a"), twin.read(f"{ROOT}/a")) == (b"first", b"firstsecond")
+    assert disk.crash("lose").contents() == {f"{ROOT}/a": b"first"}
+    assert twin.crash("lose").contents() == {}
+
+
+def test_what_no_name_can_ever_lead_to_again_is_not_kept() -> None:
+    disk = new_disk()
+    for number in range(50):
+        disk.make_folder(f"{ROOT}/f{number}")
+        disk.write_new(f"{ROOT}/f{number}/new", b"x" * 100)
+        disk.rename(f"{ROOT}/f{number}/new", f"{ROOT}/a")
+        disk.remove_folder(f"{ROOT}/f{number}")
+        disk.sync_folder(ROOT)
+    assert len(disk._files.inodes) < 6
+    assert not disk._files.pending
 
 
 @pytest.mark.parametrize("room", range(11))
