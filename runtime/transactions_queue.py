@@ -49,7 +49,7 @@ assert COURTESY_S <= COURTESY_S_MAX < PATIENCE_S
 class Turn:
     """A turn of one attempt, from ``CourtesyQueue.turn``."""
 
-    _line: trio.Semaphore
+    _line: trio.Semaphore | None
     _lock: KernelLock | None
     _length_s: float
 
@@ -81,17 +81,14 @@ class Turn:
     def end(self) -> None:
         """Let the next one go. Idempotent. (Q1)"""
         line, lock = self._line, self._lock
-        if line is _NOBODY:
+        if line is None:
             return
-        self._line, self._lock = _NOBODY, None
+        self._line = self._lock = None
         try:
             if lock is not None:
                 lock.release()
         finally:
             line.release()
-
-
-_NOBODY = trio.Semaphore(0)
 
 
 @final

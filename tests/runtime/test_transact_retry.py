@@ -134,6 +134,35 @@ async def test_whatever_becomes_of_the_exception_the_attempt_is_never_stored(aut
             assert await value(session, "cwd.lazy") is None
 
 
+async def test_a_transaction_that_was_told_to_retry_says_so_at_each_further_use(autojump_clock: MockClock) -> None:
+    async with session_in(SimulatedMachine(27)) as (_, session):
+        ends: list[str] = []
+
+        async def function(tx: Transaction) -> str:
+            if number_of(tx) == 1:
+                return "done"
+            with suppress(Retry):
+                await tx.retry()
+            for use in (lambda: tx.read("cwd.working"), lambda: tx.patch(cwd={"lazy": {"x": 1}})):
+                try:
+                    use()
+                except Retry:
+                    ends.append("retry")
+            with suppress(Retry):
+                await tx.retry()
+            return "went on"
+
+        async with trio.open_nursery() as nursery:
+
+            async def later() -> None:
+                await trio.sleep(1)
+                await session.patch_state(cwd={"working": {"n": 1}})
+
+            nursery.start_soon(later)
+            assert await session.transact(function) == "done"
+        assert ends == ["retry", "retry"]
+
+
 async def test_retry_ends_a_function_also_from_inside_its_own_nursery(autojump_clock: MockClock) -> None:
     async with session_in(SimulatedMachine(16)) as (_, session):
         ended: list[str] = []
@@ -206,6 +235,7 @@ async def test_an_error_in_place_of_a_retry_is_raised_and_nothing_is_stored(auto
 async def test_a_retry_of_an_outer_transaction_passes_through_an_inner_one(autojump_clock: MockClock) -> None:
     async with session_in(SimulatedMachine(19)) as (_, session), trio.open_nursery() as nursery:
         inner_runs: list[int] = []
+        went_on: list[int] = []
 
         async def outer(tx: Transaction) -> int:
             async def inner(_: Transaction) -> None:
@@ -214,6 +244,7 @@ async def test_a_retry_of_an_outer_transaction_passes_through_an_inner_one(autoj
                     await tx.retry()
 
             await session.transact(inner)
+            went_on.append(inner_runs[-1])
             return inner_runs[-1]
 
         async def later() -> None:
@@ -223,6 +254,7 @@ async def test_a_retry_of_an_outer_transaction_passes_through_an_inner_one(autoj
         nursery.start_soon(later)
         assert await session.transact(outer) == 1
         assert inner_runs == [0, 1]
+        assert went_on == [1]
 
 
 async def test_a_retry_that_has_read_nothing_would_wait_for_ever_and_is_refused(autojump_clock: MockClock) -> None:

@@ -50,7 +50,9 @@ async def test_what_a_transaction_reads_is_a_copy_of_its_own(autojump_clock: Moc
         async with session.transaction() as tx:
             tx.read("cwd.working.list").value.append(3)
             tx.read("cwd.working", "keys").keys["x"] = "y"
+            tx.read("cwd.working", "keys").meta["size"] = 0
             tx.read("cwd.patches[0]").patch["working"]["n"] = 100
+            await session.patch_state(session={"lazy": {"x": 1}})  # so that all of it is looked at once more
             assert tx.read("cwd.working.list").value == [1, 2]
         assert await value(session, "cwd.working") == WORKING["working"]
 
@@ -351,6 +353,22 @@ async def test_a_fenced_session_neither_begins_nor_ends_a_transaction(autojump_c
             assert tx.read("session.lazy.theirs").value == 1
 
 
+async def test_a_session_that_may_not_write_is_told_by_the_patch_and_at_the_end(autojump_clock: MockClock) -> None:
+    async with opened() as (_, session):
+        fence = CallError("E_FENCED", "the choice of passive could not be stored")
+        async with session.transaction() as tx:
+            session._cell.problem = fence
+            with refused("E_FENCED"):
+                tx.patch(cwd={"working": {"n": 2}})
+            assert tx.read("cwd.working.n").value == 1
+        session._cell.problem = None
+        with refused("E_FENCED"):
+            async with session.transaction() as tx:
+                tx.patch(cwd={"working": {"n": 2}})
+                session._cell.problem = fence
+        assert await value(session, "cwd.working.n") == 1
+
+
 async def test_a_passive_session_may_use_transactions(autojump_clock: MockClock) -> None:
     async with opened(mode="passive") as (_, session):
         async with session.transaction() as tx:
@@ -409,6 +427,12 @@ async def test_a_transaction_that_follows_another_one_does_not_look_again(autoju
             async with session.transaction() as tx:
                 tx.patch(cwd={"working": {"n": number}})
         assert runtime._store.statistics().handled == rounds + 3
+        await trio.sleep(1)
+        for _ in range(3):
+            with suppress(KeyError):
+                async with session.transaction():
+                    raise KeyError
+        assert runtime._store.statistics().handled == rounds + 4
 
 
 async def test_a_store_whose_turn_is_not_to_be_had_keeps_no_transaction_from_beginning(

@@ -120,8 +120,9 @@ async def test_a_function_in_turn_ends_as_it_would_anywhere_else(autojump_clock:
             finally:
                 raise error  # more than the cancellation, and not to be lost in it
 
-        with scope, pytest.raises(KeyError):
-            await turn.awaited(fails_when_cancelled())
+        with pytest.raises(KeyError):
+            with scope:
+                await turn.awaited(fails_when_cancelled())
 
 
 async def test_a_slow_function_gets_its_turn_among_many_quick_ones(autojump_clock: MockClock) -> None:
@@ -191,6 +192,21 @@ async def test_waits_that_are_cancelled_leave_one_thread_behind_and_not_many(aut
             await heat(session)
         assert threads.calls["wait_lock"] == before + 1
         stopped.close()
+
+
+async def test_whoever_has_waited_for_a_turn_begins_with_what_came_meanwhile(autojump_clock: MockClock) -> None:
+    machine = SimulatedMachine(13)
+    async with session_in(machine) as (runtime, mine), session_in(machine, "second", "other") as (_, other):
+        rival = machine.locks.of("rival").open(lock_path(runtime))
+        assert rival.try_acquire()
+        function, saw = interfering(mine, 1)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(mine.transact, function)
+            await trio.sleep(0.05)  # it has met its conflict and waits
+            await other.patch_state(cwd={"working": {"n": 70}})
+            rival.release()
+        assert saw == [0, 70]
+        rival.close()
 
 
 async def test_a_killed_process_leaves_the_queue_at_once(autojump_clock: MockClock) -> None:
