@@ -13,27 +13,28 @@ import attrs
 
 from ..algebra import SCOPES, Json, ScopeName
 from ..algebra.merge import is_index_form
-from ..algebra.overlay import Layers, plane_layers, step_into
+from ..algebra.overlay import Layers, flattened, plane_layers, step_into
+from .differences import Entry
 from .shown import NOTHING, Path, Shown
 
 # A longer run of digits is no index of any array, and int() refuses thousands of them.
 _DIGITS_MAX = 16
 
 
-def authored_places(patch: Json, new: Shown) -> Iterator[Path]:
-    """The places of the effective view that one scope's patch names, outside ``lazy``.
+def authored_places(patch: Json, new: Shown) -> Iterator[Entry]:
+    """The places of the effective view that one scope's patch names, outside ``lazy``, as they are now.
 
     A card is one place. Where the effective view ends before the patch does, because a narrower value masks it, the
     place is that of the masking value. An empty object names nothing.
     """
     for plane, content in patch.items():
         if plane == "artifacts":
-            yield from (("artifacts", path) for path, card in content.items() if card != {})
+            yield from (Entry(("artifacts", path), new.card(path)) for path, card in content.items() if card != {})
         elif plane != "lazy":
             yield from _places((plane,), content, plane_layers(new.layers, plane))
 
 
-def _places(path: Path, node: Json, layers: Layers) -> Iterator[Path]:
+def _places(path: Path, node: Json, layers: Layers) -> Iterator[Entry]:
     value = layers[0] if layers else {}
     if type(value) is list and _fits(node, value):
         for key, below in node.items():
@@ -41,17 +42,17 @@ def _places(path: Path, node: Json, layers: Layers) -> Iterator[Path]:
             yield from _place((*path, index), below, (value[index],))
     elif type(value) is not dict:
         if _has_leaf(node):
-            yield path
+            yield Entry(path, value)
     else:
         for key, below in node.items():
             yield from _place((*path, key), below, step_into(layers, key))
 
 
-def _place(path: Path, below: Any, layers: Layers) -> Iterator[Path]:
+def _place(path: Path, below: Any, layers: Layers) -> Iterator[Entry]:
     if type(below) is dict:
         yield from _places(path, below, layers)
     else:
-        yield path
+        yield Entry(path, flattened(layers) if layers else NOTHING)
 
 
 def _fits(node: Json, array: list[Any]) -> bool:

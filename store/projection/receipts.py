@@ -19,13 +19,13 @@ import attrs
 
 from ..algebra import RUNTIME_MEMBERS, CallError, Json, ScopeName, detach, kind, merge_pruned, same
 from ..algebra.merge import is_index_form
-from .authored import Authored, authored_places, is_leaf
+from .authored import Authored, authored_places
 from .carried import Carried
 from .differences import Entry, differences
 from .messages import Dump
 from .navigation import is_complete
 from .section import Mode
-from .shown import NOTHING, Path, Scopes, Shown, look
+from .shown import NOTHING, Scopes, Shown, look
 from .trajectory import Hints
 
 
@@ -95,35 +95,35 @@ def _candidates(call: AcceptedCall, base: Shown, new: Shown) -> Iterable[Entry]:
     """The topmost of all places that changed or were authored, with their values now (T25, T26)."""
     found = _Places()
     for entry in differences(base, new):
-        found.add(entry.path)
+        found.add(entry)
     for patch in call.patches.values():
-        for path in authored_places(patch, new):
-            found.add(path)
-    return (Entry(path, new.at(path)) for path in found.topmost())
+        for entry in authored_places(patch, new):
+            found.add(entry)
+    return found.topmost()
 
 
 @attrs.define(eq=False)
 class _Places:
-    """A set of paths in which no path is below another: a tree by steps, whose leaves are the paths."""
+    """Entries of which none is below another: a tree by the steps of their paths, whose leaves they are."""
 
     _tree: dict[str | int, Any] = attrs.field(factory=dict)
 
-    def add(self, path: Path) -> None:
-        node = self._tree
-        for step in path[:-1]:
+    def add(self, entry: Entry) -> None:
+        node: Any = self._tree
+        for step in entry.path[:-1]:
             node = node.setdefault(step, {})
-            if node is None:
+            if type(node) is not dict:
                 return
-        node[path[-1]] = None
+        node[entry.path[-1]] = entry
 
-    def topmost(self) -> Iterable[Path]:
-        waiting: list[tuple[Path, Any]] = [((), self._tree)]
+    def topmost(self) -> Iterable[Entry]:
+        waiting: list[Any] = [self._tree]
         while waiting:
-            path, node = waiting.pop()
-            if node is None:
-                yield path
+            node = waiting.pop()
+            if type(node) is dict:
+                waiting += reversed(node.values())
             else:
-                waiting += [((*path, step), below) for step, below in reversed(node.items())]
+                yield node
 
 
 # -- suppression ----------------------------------------------------------------------------------------------------
@@ -132,8 +132,7 @@ class _Places:
 def _is_foreseen(entry: Entry, authored: Authored) -> bool:
     """Whether the author knows what the entry would tell (T27)."""
     known = authored.known
-    before = known.at(entry.path) if known is not None else NOTHING
-    if known is not None and entry.is_deleted and before is NOTHING:
+    if known is not None and entry.is_deleted and known.at(entry.path) is NOTHING:
         return True  # a
     found = authored.at(entry.path)
     if found is None:
@@ -142,14 +141,16 @@ def _is_foreseen(entry: Entry, authored: Authored) -> bool:
     is_final = scope == "session" and value is not None and type(value) is not dict
     if not is_final and authored.is_contested(entry.path, scope):
         return False  # c
-    if value is None:  # e
-        return known is not None and not entry.is_deleted and before is not NOTHING and same(entry.value, before)
     if entry.is_deleted or value == {}:
         return False  # an empty object writes nothing, so nothing was foreseen
+    # Only what is needed is looked up: of a large patch most entries are plain values.
+    before = known.at(entry.path) if known is not None and (value is None or type(value) is dict) else NOTHING
+    if value is None:  # e
+        return before is not NOTHING and same(entry.value, before)
     if entry.path[0] == "artifacts" and len(entry.path) == 2:  # d
         return _is_card_foreseen(entry.value, before, value)
     # An object of indexes that meets an array is foreseen to edit it. It may have replaced something else by now.
-    if type(before) is list and not is_leaf(value) and is_index_form(value):
+    if type(before) is list and is_index_form(value):
         return False
     return same(entry.value, value)
 
