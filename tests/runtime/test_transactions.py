@@ -13,7 +13,7 @@ from trio.testing import MockClock, assert_checkpoints, wait_all_tasks_blocked
 
 from kit.runtimes import conflicting, refused, value
 from kit.simulated_runtimes import GatedThreads, session_in
-from strataflow import CallError, ChangedBy, ConflictError, Runtime, Session, StoreError
+from strataflow import CallError, ChangedBy, Runtime, Session, StoreError
 from strataflow.runtime.simulation.seams import SimulatedMachine
 from strataflow.runtime.transactions_desk import FRESH_S
 
@@ -49,8 +49,8 @@ async def test_what_a_transaction_reads_is_a_copy_of_its_own(autojump_clock: Moc
     async with opened() as (_, session):
         async with session.transaction() as tx:
             tx.read("cwd.working.list").value.append(3)
-            tx.read("cwd.working", "keys").keys["x"] = "y"
-            tx.read("cwd.working", "keys").meta["size"] = 0
+            keys = tx.read("cwd.working", "keys")
+            keys.keys["x"], keys.meta["size"] = "y", 0
             tx.read("cwd.patches[0]").patch["working"]["n"] = 100
             await session.patch_state(session={"lazy": {"x": 1}})  # so that all of it is looked at once more
             assert tx.read("cwd.working.list").value == [1, 2]
@@ -145,15 +145,29 @@ async def test_a_conflict_names_the_newest_transition_that_touched_the_path(auto
         assert caught.value.conflicts[0].transition.transition_id == receipt.transition_id
 
 
+async def test_a_conflict_names_who_uncovered_what_was_hidden(autojump_clock: MockClock) -> None:
+    async with opened() as (_, session):
+        await session.patch_state(global_={"working": {"n": {"a": 1}}})
+        with conflicting() as caught:
+            async with session.transaction() as tx:
+                with refused("E_MISSING"):
+                    tx.read("working.n.a")  # the directory's 1 hides the object
+                receipt = await session.patch_state(cwd={"working": {"n": {"b": 2}}})
+        (found,) = caught.value.conflicts
+        assert (found.read, found.now) == (None, 1)
+        assert found.transition is not None
+        assert found.transition.transition_id == receipt.transition_id
+
+
 async def test_values_of_a_conflict_belong_to_its_reader(autojump_clock: MockClock) -> None:
     async with opened() as (_, session):
         with conflicting() as caught:
             async with session.transaction() as tx:
-                tx.read("cwd.working.list")
-                await session.patch_state(cwd={"working": {"list": [7]}})
-        caught.value.conflicts[0].now.append(8)
-        caught.value.data["conflicts"][0]["read"].append(8)
-        assert await value(session, "cwd.working.list") == [7]
+                tx.read("cwd.working")
+                await session.patch_state(cwd={"working": {"n": 2}})
+        caught.value.conflicts[0].now["list"].append(8)
+        caught.value.data["conflicts"][0]["read"]["list"].append(8)
+        assert await value(session, "cwd.working.list") == [1, 2]
 
 
 async def test_a_conflict_whose_transition_can_not_be_looked_up_is_told_without(
@@ -449,44 +463,3 @@ async def test_a_store_whose_turn_is_not_to_be_had_keeps_no_transaction_from_beg
             assert tx.read("cwd.working.n").value == 1
             rival.release()
         rival.close()
-
-
-# -- request ids -------------------------------------------------------------------------------------------------------
-
-
-async def test_a_transaction_asked_again_with_its_id_changes_nothing(autojump_clock: MockClock) -> None:
-    machine = SimulatedMachine(8)
-    async with opened(machine) as (runtime, session):
-        receipts = []
-        for _ in range(2):
-            async with session.transaction(request_id="once") as tx:
-                tx.patch(cwd={"working": {"n": tx.read("cwd.working.n").value + 1}})
-            receipts.append(tx.receipt)
-        assert receipts[0] == receipts[1]
-        assert await value(session, "cwd.working.n") == 2
-        outcome = await runtime.outcome("once")
-        assert (outcome.state, outcome.receipt) == ("accepted", receipts[0])
-
-
-async def test_a_conflict_with_an_id_is_told_as_refused_and_may_be_tried_again(autojump_clock: MockClock) -> None:
-    async with opened() as (runtime, session):
-        with refused("E_CONFLICT"):
-            async with session.transaction(request_id="mine") as tx:
-                tx.patch(cwd={"working": {"n": tx.read("cwd.working.n").value + 1}})
-                await session.patch_state(cwd={"working": {"n": 5}})
-        outcome = await runtime.outcome("mine")
-        assert outcome.state == "refused"
-        assert isinstance(outcome.error, ConflictError)
-        assert [found.path for found in outcome.error.conflicts] == ["cwd.working.n"]
-        async with session.transaction(request_id="mine") as tx:
-            tx.patch(cwd={"working": {"n": tx.read("cwd.working.n").value + 1}})
-        assert (await runtime.outcome("mine")).state == "accepted"
-        assert await value(session, "cwd.working.n") == 6
-
-
-async def test_a_bad_request_id_is_refused_before_the_body(autojump_clock: MockClock) -> None:
-    async with opened() as (_, session):
-        for bad in ("", "x" * 201, 7):
-            with refused("E_SHAPE"):
-                async with session.transaction(request_id=bad):  # type: ignore[arg-type]
-                    pytest.fail("it began")
