@@ -16,9 +16,10 @@ imports nothing but pytest; the event loop and the simulator come with the first
 from __future__ import annotations
 
 import argparse
+import inspect
 import os
 import shlex
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Generator, Iterable
 from typing import TYPE_CHECKING, Any, NoReturn, final
 
 import pytest
@@ -57,6 +58,8 @@ class StrataflowWorld:
         self.reports: list[Report] = []
         self._forced = forced
         self._item = item
+        # The plan of the runs that look for fewer faults.
+        self._tried: FaultPlan | None = None
 
     def __repr__(self) -> str:
         return f"<StrataflowWorld of seed {self.seed}>"
@@ -85,12 +88,49 @@ class StrataflowWorld:
         if "seed" in options:
             raise TypeError("strataflow_world.simulate takes the seed of the test; strataflow.simulate takes any")
         plan = self.faults if faults is None or self._forced is not None else _plan_of(faults)
-        report = simulation.simulate(workload, seed=self.seed, faults=plan, **options)
+        report = simulation.simulate(workload, seed=self.seed, faults=self._tried or plan, **options)
         self.reports.append(report)
         if not report.is_ok:
-            self._item.add_report_section("call", "strataflow", simulation.timeline(report, _TIMELINE_LINES))
+            if self._tried is None:
+                self._show("strataflow", report)
             _fail(self._text_of(report))
         return report
+
+    def shrink(self, again: Callable[[], object]) -> str:
+        """Look for fewer faults with which the test fails in the same way; a line that tells them.
+
+        Args:
+          again: calls the test.
+        """
+        import attrs
+
+        from .runtime import shrink
+        from .simulation import Violation
+
+        # As small as can be, so that the size is left as it is: that of its world is the test's business.
+        failed = attrs.evolve(self.reports[-1], processes=1, writers=1, steps_wanted=1)
+        runs = len(self.reports)
+
+        def run(size: object, plan: FaultPlan) -> Report:
+            self._tried = plan
+            try:
+                again()
+            except pytest.fail.Exception:
+                pass  # the report says why
+            except Exception as error:
+                other = Violation("another failure", repr(error), ())
+                return attrs.evolve(failed, plan=plan, violations=(other,))
+            return attrs.evolve(self.reports[-1], processes=1, writers=1, steps_wanted=1)
+
+        smallest = shrink(failed, run)
+        self._show("strataflow, with fewer faults", smallest)
+        faults = shlex.quote(str(smallest.plan))
+        return f"{len(self.reports) - runs} runs to find that these are enough: --strataflow-faults {faults}"
+
+    def _show(self, title: str, report: Report) -> None:
+        from . import simulation
+
+        self._item.add_report_section("call", title, simulation.timeline(report, _TIMELINE_LINES))
 
     def _text_of(self, report: Report) -> str:
         told = report.to_text().splitlines()
@@ -153,6 +193,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--strataflow-faults", metavar="PLAN", help="this fault plan instead of the ones of the tests, such as kill@31"
     )
+    group.addoption(
+        "--strataflow-shrink", action="store_true", help="run a test that fails again and again, with fewer faults"
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -166,6 +209,22 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if _SEED in metafunc.fixturenames:
         seeds = _seeds_of(metafunc.definition, metafunc.config)
         metafunc.parametrize(_SEED, seeds, indirect=True, ids=[f"seed{seed}" for seed in seeds])
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, object, object]:
+    """After a failure, if asked to: the same with fewer faults."""
+    try:
+        return (yield)
+    except pytest.fail.Exception as error:
+        world = pyfuncitem.funcargs.get("strataflow_world")
+        if not (isinstance(world, StrataflowWorld) and pyfuncitem.config.getoption("strataflow_shrink")):
+            raise
+        if not world.reports or world.reports[-1].is_ok:
+            raise
+        given = {name: pyfuncitem.funcargs[name] for name in inspect.signature(pyfuncitem.obj).parameters}
+        told = world.shrink(lambda: pyfuncitem.obj(**given))
+        raise pytest.fail.Exception(f"{error.msg}\n{told}", pytrace=False) from None
 
 
 # -- what was asked for -----------------------------------------------------------------------------------------------

@@ -230,6 +230,59 @@ def test_a_plan_from_the_command_line_stands_in_the_command_that_repeats(inner: 
     result.stdout.fnmatch_lines(["repeat: * --strataflow-seed 4 --strataflow-faults power@20:torn:7"])
 
 
+SHRINKS = """
+@pytest.mark.strataflow(seeds=[4], faults="busy@1,eintr@9,kill@60,slow@3:0.5")
+def test_it(strataflow_world):
+    lives = []
+
+    async def counting(process):
+        lives.append(process.name)
+        await workload(process)
+
+    async def once(process):
+        assert lives == ["p0.1"], "it was started again"
+
+    strataflow_world.simulate(counting, check=once, processes=1)
+"""
+
+
+def test_fewer_faults_are_looked_for_on_demand(inner: Inner) -> None:
+    result = inner.run(SHRINKS, "--strataflow-shrink")
+    result.assert_outcomes(failed=1)
+    text = result.stdout.str()
+    assert re.search(r"^its faults one by one, .*kill@60.*$", text, re.MULTILINE)
+    assert re.search(r"^\d+ runs to find that these are enough: --strataflow-faults kill@60$", text, re.MULTILINE)
+    shrunk = text.partition("Captured strataflow, with fewer faults")[2]
+    assert re.findall(r" world fault (\S+),", shrunk) == ["kill@60"]
+    assert "these are enough" not in inner.run(SHRINKS).stdout.str()
+
+
+def test_a_failure_without_any_fault_is_told_as_such(inner: Inner) -> None:
+    result = inner.run(FAILS, "--strataflow-shrink")
+    assert re.search(r"these are enough: --strataflow-faults none$", result.stdout.str(), re.MULTILINE)
+
+
+def test_shrinking_is_not_misled_by_other_failures(inner: Inner) -> None:
+    text = SHRINKS + "    assert False, 'not a matter of faults'\n"
+    result = inner.run(text, "--strataflow-shrink")
+    assert re.search(r"these are enough: --strataflow-faults kill@60$", result.stdout.str(), re.MULTILINE)
+
+
+def test_other_tests_that_fail_are_not_shrunk(inner: Inner) -> None:
+    text = """
+@pytest.mark.strataflow(seeds=1)
+def test_it(strataflow_world):
+    strataflow_world.simulate(workload, processes=1, faults="none")
+    pytest.fail("for a reason of its own")
+
+def test_other():
+    pytest.fail("without a world")
+"""
+    result = inner.run(text, "--strataflow-shrink")
+    result.assert_outcomes(failed=2)
+    assert "these are enough" not in result.stdout.str()
+
+
 def test_an_error_in_a_workload_fails_the_test_with_its_place(inner: Inner) -> None:
     text = """
 async def mistaken(process):
@@ -314,9 +367,7 @@ def test_pytest_itself_tells_about_marker_fixtures_and_options(inner: Inner) -> 
     shown = inner.run("", "--fixtures").stdout.str()
     assert re.findall(r"^(\w*strataflow\w*) --", shown, re.MULTILINE) == ["strataflow_faults", "strataflow_world"]
     helped = inner.run("", "--help").stdout.str()
-    assert set(re.findall(r"--strataflow-\w+", helped)) == {
-        f"--strataflow-{name}" for name in ("seeds", "seed", "faults")
-    }
+    assert sorted(set(re.findall(r"--strataflow-(\w+)", helped))) == ["faults", "seed", "seeds", "shrink"]
 
 
 # -- in a pytest of its own process -----------------------------------------------------------------------------------
