@@ -5,7 +5,6 @@ Busy moments of SQLite are drawn by whoever sets ``is_busy``; all else that can 
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import final
 
@@ -30,6 +29,7 @@ from ...store import (
     StoreError,
 )
 from .journal_log import Database, State, newest_line
+from .mutex import Mutex
 
 
 @final
@@ -44,7 +44,7 @@ class SimulatedJournals:
     def __init__(self, disk: Disk, states: dict[str, State] | None = None) -> None:
         self.is_busy: Callable[[], bool] = lambda: False
         self.on_superseding: Callable[[str, NewRow], None] = lambda scope, row: None
-        self.mutex = threading.RLock()
+        self.mutex = Mutex()
         self._disk = disk
         self._states = {"": State()} if states is None else states
         self._databases: dict[tuple[int, int], Database] = {}

@@ -115,9 +115,7 @@ class Machinery:
         if not who:
             self.trace.note(WORLD, f"{name} {path}")
             return
-        private = f"{self.machine.root}/.strataflow"
-        # While somebody is in the journal nobody else can be: a call that halts there would stop the loop.
-        if path != private and not path.startswith(f"{private}/journal.db"):
+        if not self.machine.journals.mutex.is_held:  # whoever halted inside would stop the loop
             halt_if_due()
         process = self.living.get(who)
         if process is None:
