@@ -66,7 +66,7 @@ class SimulatedJournals:
             if database is None:
                 database = self._databases[stat.device, stat.inode] = Database(self._disk, path + "-wal", self._states)
             journal = SimulatedJournal(self, self._disk, layout, level, database)
-            database.commit(database.state, 0, full=True)  # as the real one: the log is there and durable
+            database.commit(database.state, 0, full=True, user="")  # as the real one: the log is there and durable
             # SQLite syncs the folder with the first sync of each connection: who made the files may have died since.
             self._disk.sync_folder(layout.private())
             database.users.append(process)
@@ -122,7 +122,7 @@ class SimulatedJournal:
         return self._database.state
 
     def _commit(self, state: State, size_bytes: int = 64) -> None:
-        self._database.commit(state, size_bytes, full=True)
+        self._database.commit(state, size_bytes, full=True, user=self.process)
 
     # -- rows ---------------------------------------------------------------------------------------------------
 
@@ -136,7 +136,7 @@ class SimulatedJournal:
             size_bytes = sum(map(len, texts))
             added = {head + 1 + n: row.at(head + 1 + n) for n, row in enumerate(rows)}
             state = attrs.evolve(self._state, rows={**self._state.rows, **added})
-            self._database.commit(state, size_bytes, full=self._level == "power")
+            self._database.commit(state, size_bytes, full=self._level == "power", user=self.process)
             self.appended_bytes += size_bytes
             return "appended"
 

@@ -75,7 +75,8 @@ class World:
         self.injector = Injector(self.plan, self.seed, lambda fault: self.trace.note(WORLD, f"fault {fault}"))
         self.recorder = Recorder(self.trace, self._on_call, self._on_refusal, self.time_s)
         machine = SimulatedMachine(hash_of(self.seed))
-        machine.disk.failed_sync = random.Random(hash_of(self.seed, 5)).choice(get_args(FailedSync))
+        if self.durability == "power":  # else what was not synced may go without a crash too, and nobody promised more
+            machine.disk.failed_sync = random.Random(hash_of(self.seed, 5)).choice(get_args(FailedSync))
         self.grounds = Machinery(machine, self.trace, self.injector, self.recorder)
 
     @property
