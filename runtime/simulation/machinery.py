@@ -121,7 +121,7 @@ class Machinery:
         if process is None:
             raise ProcessKilled  # W2
         self.trace.note(who, f"{name} {path}")
-        fault = self.injector.on_operation(name)
+        fault = self.injector.on_operation(name, path)
         if fault is not None:
             self._strike(process, fault)
 

@@ -72,11 +72,14 @@ class World:
 
     def __attrs_post_init__(self) -> None:
         self.trace = Trace(self.time_s)
-        self.injector = Injector(self.plan, self.seed, lambda fault: self.trace.note(WORLD, f"fault {fault}"))
+        # A store of level "process" promises nothing for what was not synced, which a failed sync takes along.
+        is_lenient = self.durability == "process"
+        self.injector = Injector(
+            self.plan, self.seed, lambda fault: self.trace.note(WORLD, f"fault {fault}"), spares_log=is_lenient
+        )
         self.recorder = Recorder(self.trace, self._on_call, self._on_refusal, self.time_s)
         machine = SimulatedMachine(hash_of(self.seed))
-        if self.durability == "power":  # else what was not synced may go without a crash too, and nobody promised more
-            machine.disk.failed_sync = random.Random(hash_of(self.seed, 5)).choice(get_args(FailedSync))
+        machine.disk.failed_sync = random.Random(hash_of(self.seed, 5)).choice(get_args(FailedSync))
         self.grounds = Machinery(machine, self.trace, self.injector, self.recorder)
 
     @property
