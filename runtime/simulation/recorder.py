@@ -205,7 +205,11 @@ class RecordedSession:
         request_id = request_id or self._recorder.request_id(self._caller)
         with self._call("transaction", waits=True, request_id=request_id) as call:
             async with self._session.transaction(request_id=request_id) as transaction:
-                yield RecordedTransaction(transaction, call)
+                try:
+                    yield RecordedTransaction(transaction, call)
+                except BaseException:
+                    call.ending = "refused"  # nothing is stored
+                    raise
             if transaction.receipt is not None:
                 note_receipt(call, transaction.receipt)
 
@@ -225,7 +229,7 @@ class RecordedSession:
                 made.of(fn),
                 attempts=attempts,
                 request_id=request_id,
-                or_else=None if or_else is None else made.of(or_else),
+                or_else=None if or_else is None else made.of(or_else, is_alternative=True),
             )
             made.note()
         return value
