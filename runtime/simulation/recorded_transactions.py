@@ -67,10 +67,10 @@ class RecordedTransaction:
         given = {"global": global_, "cwd": cwd, "session": session}
         self._call.steps.append(copy.deepcopy({name: patch for name, patch in given.items() if patch is not None}))
 
-    async def retry(self) -> NoReturn:
+    def retry(self) -> NoReturn:
         """See ``Transaction.retry``. What was patched before does not count any more."""
         self._call.steps[:] = self._seen
-        await self._transaction.retry()
+        self._transaction.retry()
 
     @property
     def _seen(self) -> list[Step]:
