@@ -135,7 +135,7 @@ def _sum(line: str) -> str:
 def newest_line(log: bytes, states: Mapping[str, State]) -> str:
     """The name of the last line that counts; the empty one if none does. (L1)"""
     chain = [""]
-    for raw in log.split(b"\n"):
+    for raw in log.split(b"\n")[:-1]:  # what no newline ends has not arrived whole
         line, _, checksum = raw.decode("utf-8", "replace").rpartition(" ")
         if not line or checksum != _sum(line):
             continue
