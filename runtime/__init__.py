@@ -1,8 +1,5 @@
 """The door of the runtime: assembly and everything a user sees."""
 
-import importlib
-import typing
-
 from ..store import (
     HISTORY_LIMIT_DEFAULT,
     HISTORY_LIMIT_MAX,
@@ -52,34 +49,6 @@ from .session_log import LOG_LIMIT_DEFAULT
 from .transactions import Transaction
 from .watching import Watch
 
-if typing.TYPE_CHECKING:
-    from .simulation.fault_plan import FaultPlan
-    from .simulation.many import WorldSetting, WorldTally, simulate_many
-    from .simulation.report import Report
-    from .simulation.run import simulate
-    from .simulation.shrink import Size, shrink
-
-# Loaded when one of them is first used: most programs never simulate.
-_SIMULATION = {
-    "FaultPlan": "fault_plan",
-    "Report": "report",
-    "Size": "shrink",
-    "WorldSetting": "many",
-    "WorldTally": "many",
-    "shrink": "shrink",
-    "simulate": "run",
-    "simulate_many": "many",
-}
-
-
-def __getattr__(name: str) -> object:
-    if name not in _SIMULATION:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    home = importlib.import_module(f".simulation.{_SIMULATION[name]}", __name__)
-    value = globals()[name] = getattr(home, name)
-    return value
-
-
 __all__ = [
     "CLOSE_DEADLINE_S",
     "HISTORY_LIMIT_DEFAULT",
@@ -98,7 +67,6 @@ __all__ = [
     "ConflictError",
     "Diagnosis",
     "Durability",
-    "FaultPlan",
     "Inspector",
     "Json",
     "LogEntry",
@@ -109,22 +77,18 @@ __all__ = [
     "ReadResult",
     "RebuildReport",
     "Receipt",
-    "Report",
     "RequestError",
     "Runtime",
     "RuntimeEvent",
     "RuntimeFailed",
     "Session",
     "Settings",
-    "Size",
     "Status",
     "StoreError",
     "StrataflowError",
     "Transaction",
     "UnlockReport",
     "Watch",
-    "WorldSetting",
-    "WorldTally",
     "agent_folder",
     "apply_patch",
     "check_patch_arguments",
@@ -138,8 +102,5 @@ __all__ = [
     "pretty",
     "run_benchmark",
     "shown",
-    "shrink",
-    "simulate",
-    "simulate_many",
     "store_folder",
 ]

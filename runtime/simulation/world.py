@@ -186,7 +186,7 @@ class World:
                     self.trace.note(process.name, "closed")
                     ended.append(True)
         except BaseException as error:
-            # What a dead process still says is no news (W2); everything else is judged.
+            # What a dead process still says is no news (W2); everything else is judged, and raised as a violation.
             if not process.is_gone:
                 self.trace.note(process.name, f"failed {type(error).__name__}")
                 self.troubles.note_error(process.name, error, self.injector.counts)

@@ -1,4 +1,4 @@
-"""A world that hangs is told from one that waits, in virtual time and without it."""
+"""A world that hangs is told from one that waits, in virtual time and without it. All waiting is on a MockClock."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from strataflow.runtime import Size, WorldSetting, shrink
+from strataflow.runtime.simulation import Size, WorldSetting, shrink
 from strataflow.runtime.simulation.journal import SimulatedJournal
 from strataflow.runtime.surfaces.cli import main
 from strataflow.simulation import FaultPlan, Process, Report, simulate

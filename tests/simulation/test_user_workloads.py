@@ -1,4 +1,7 @@
-"""Workloads of a user: what a process offers, what happens to it, and how the report tells of it."""
+"""Workloads of a user: what a process offers, what happens to it, and how the report tells of it.
+
+All waiting is on a MockClock.
+"""
 
 from __future__ import annotations
 
