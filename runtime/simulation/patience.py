@@ -2,7 +2,9 @@
 
     a call that nobody waits with on purpose, an opening, a closing    2 minutes of virtual time
     the whole run                                                      10 hours of it
-    one moment of virtual time                                         100,000 passes of the event loop
+    one moment without a call or an answer                             20,000 passes of the event loop
+
+After that the run ends with a violation that tells what hung.
 """
 
 from __future__ import annotations
