@@ -58,7 +58,7 @@ class SessionCell:
       mode: the selected mode.
       problem: why memory can not be written although the mode wants it; the session is blocked.
       is_closed: nobody may use it any more (set by ``close``, which the runtime calls).
-      on_change: called when the mode was selected anew and when the session is closed.
+      on_change: called with ``watch_name`` when the mode was selected anew and when the session is closed.
     """
 
     cwd: str
@@ -67,12 +67,25 @@ class SessionCell:
     address: SessionAddress | None = None
     problem: StrataflowError | None = None
     is_closed: bool = False
-    on_change: Callable[[], None] = lambda: None
+    on_change: Callable[[str], None] = lambda _: None
+
+    @property
+    def watch_name(self) -> str:
+        """What the session's watches listen to beside its scopes, to hear of the session itself. No folder's name."""
+        return f"\0{self.cwd}\0{self.session_id}"
+
+    def watched(self) -> list[str]:
+        """What those listen to who want to know of every change that this session may see.
+
+        Raises:
+          CallError: E_OFF.
+        """
+        return [*(scope for _, scope in self.readable().scopes()), self.watch_name]
 
     def close(self) -> None:
         """From now on nobody may use the session."""
         self.is_closed = True
-        self.on_change()
+        self.on_change(self.watch_name)
 
     def writable(self) -> SessionAddress:
         """The address, if memory may be changed (T9 rows 1 and 3).
@@ -147,7 +160,7 @@ class SessionActor:
         if mode == "off":
             admit()
             self.cell.mode, self.cell.problem = "off", None
-            self.cell.on_change()
+            self.cell.on_change(self.cell.watch_name)
             return
         address = await self.store.ask(OpenScopes(self.cell.cwd, self.cell.session_id))
         self.cell.address = address
@@ -170,7 +183,7 @@ class SessionActor:
             # Passive applies at once, stored or not; then nothing may be written until a choice is (store 4.2.3).
             found[0] = _fence(error)
         self.cell.problem, self.cell.mode = found[0], mode
-        self.cell.on_change()
+        self.cell.on_change(self.cell.watch_name)
 
 
 def _fence(cause: StoreError) -> CallError:

@@ -143,7 +143,7 @@ class Runtime:
                 await self._end(found[0])
                 found = None
             if found is None:
-                cell = SessionCell(cwd, session_id, on_change=self.hub.wake)
+                cell = SessionCell(cwd, session_id, on_change=self.hub.wake_those_of)
                 settings = self._settings
                 store = self._store
 
