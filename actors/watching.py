@@ -102,7 +102,7 @@ class WatchHub:
             await listener.lot.park()
 
     async def wait_until(self, check: Callable[[], bool], scopes: Collection[str]) -> None:
-        """Wait until ``check()`` is true; it is asked at once, after each change in one of ``scopes`` (their folders, or
+        """Wait until ``check()`` is true; asked at once, after each change in one of ``scopes`` (their folders, or
         the session's name), and when the runtime ends. What it raises is raised here.
 
         Always a checkpoint, and none between a true ``check`` and the return. Holds nothing; Cancelled loses nothing.
