@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import pytest
 
-from strataflow.runtime.simulation import SimulatedMachine
-from strataflow.store import PiLockRecord, ProcessIdentity
+from strataflow.runtime.simulation.seams import SimulatedMachine
+from strataflow.store.journal_types import PiLockRecord
 from strataflow.store.pi_lock import look_at
+from strataflow.store.ports import ProcessIdentity
 
 
 @pytest.mark.parametrize("is_first", [True, False])
