@@ -17,11 +17,13 @@ from typing import Any
 import attrs
 
 from kit.crash_random import run_crash_states
+from kit.crash_runtimes import RUNTIME_STORIES
 from kit.crash_states import Tally, explore
 from kit.crash_stories import STORIES
 from strataflow.simulation import simulate
 
 TESTS = Path(__file__).parents[1]
+ALL_STORIES = (*STORIES, *RUNTIME_STORIES)
 # One of so many crash states of a story has crashes at every step of its recovery too.
 NESTED = 23
 STORY_EVERY = 8
@@ -75,15 +77,15 @@ class Part:
 def _crash_pieces(start: int) -> Iterator[str]:
     """Random stories by their seed; now and then one of the told stories, as long as there are any."""
     for number in itertools.count(start):
-        before = min(-(-number // STORY_EVERY), len(STORIES))
-        is_told = number % STORY_EVERY == 0 and before < len(STORIES)
-        yield STORIES[before].__name__ if is_told else f"{number - before}"
+        before = min(-(-number // STORY_EVERY), len(ALL_STORIES))
+        is_told = number % STORY_EVERY == 0 and before < len(ALL_STORIES)
+        yield ALL_STORIES[before].__name__ if is_told else f"{number - before}"
 
 
 def _run_crash(piece: str) -> tuple[int, Mapping[str, Any]]:
-    for story in STORIES:
+    for story in ALL_STORIES:
         if story.__name__ == piece:
-            return explore(story, Tally(), nested=NESTED), {}
+            return explore(story, Tally(), nested=NESTED, torn=2), {}
     return run_crash_states(int(piece)), {}
 
 
