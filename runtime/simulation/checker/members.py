@@ -13,15 +13,15 @@ import attrs
 
 from ....store import Json
 from ..history import Call, FinalScope
+from .counting import Counting, end_of
 from .facts import Event, Facts
 from .focus import Focus, Leaf, Place, leaf_of
 from .model import Names, Taken, own_planes, scope_names, take
 from .outsiders import Outsiders, State
 from .paths import Trio
-from .replay import told_revisions
 from .sights import Sight
 from .values import ABSENT, ANY, Unfit, at, differences, is_above
-from .writers import Writers, asked_leaves, edited_places
+from .writers import Writers, edited_places
 
 _NOTHING: Json = {}
 
@@ -34,6 +34,7 @@ class Members:
     writers: Writers
     outsiders: Outsiders
     focus: Focus
+    counting: Counting
 
     # -- looking ------------------------------------------------------------------------------------------------
 
@@ -62,12 +63,13 @@ class Members:
         """The leaves that count, without those of which a call's own patches make what outsiders have left there:
         arrays that it edits, and what may go with intents that it deletes."""
         leaves = self.focus.leaves(leaves)
-        if not leaves or call.kind != "transaction":
+        if not leaves or call.kind == "read":
             return leaves
         unclear: set[Place] = set()
         for scope, patches in self.writers.patches_of(call).items():
             for patch in patches:
-                unclear |= {(scope, keys) for keys in edited_places(patch)}
+                edited = [(scope, keys) for keys in edited_places(patch)]
+                unclear |= {place for place in edited if self.outsiders.touching(place, end_s)}
                 if self.outsiders.asking(scope, end_s, "intents"):
                     unclear |= {(scope, keys) for keys in self.writers.orphaned_by(scope, patch)}
         return [
@@ -81,7 +83,7 @@ class Members:
     def rested(self, state: State, call: Call) -> Iterator[State]:
         """A call was told that nothing changed."""
         names = scope_names(call.cwd, call.session)
-        end_s = _end_of(call)
+        end_s = end_of(call)
 
         def misread(state: State) -> list[Leaf]:
             taken = self._taken(self._uncertain(state, call, end_s), call, names)
@@ -94,14 +96,14 @@ class Members:
             return self._judged(call, end_s, leaves)
 
         for after in self.outsiders.settled(state, misread, end_s):
-            yield from self._told(after, call, names, changed=(False, False, False), sure=(True, True, True))
+            yield from self.counting.told(after, call, names, changed=(False, False, False), sure=(True, True, True))
 
     def stored(self, state: State, event: Event) -> Iterator[State]:
         """A call has its row."""
         call = event.call
         assert call is not None
         names = scope_names(call.cwd, call.session)
-        end_s = _end_of(call)
+        end_s = end_of(call)
 
         def misread(state: State) -> list[Leaf]:
             taken = self._taken(self._uncertain(state, call, end_s), call, names)
@@ -122,10 +124,10 @@ class Members:
             for name, value in zip(names, taken.after, strict=True):
                 after = after.with_value(name, value)
             after = self._orphaned(ready, after, call, end_s)
-            sure = self._sure(ready, call, names, end_s)
+            sure = self.counting.sure(ready, call, names, end_s)
             for told in [call, *self.facts.repeats_at(event.position)]:
                 if told.number in self.outsiders.members or told is call:
-                    yield from self._told(after, told, names, changed, sure)
+                    yield from self.counting.told(after, told, names, changed, sure)
                     break
 
     def _taken(self, state: State, call: Call, names: Names) -> Taken | None:
@@ -164,72 +166,10 @@ class Members:
             return state
         if call.ending != "ok" or not call.changed or is_changed:
             return state
-        places = self._concerned(call)
+        places = self.writers.concerned(call)
         named = {write.call.number for place in places for write in self.outsiders.touching(place, end_s)}
         is_known = not any(state.at(place) is ANY for place in places)
         return None if is_known and not named else attrs.evolve(state, named=state.named | named)
-
-    def _concerned(self, call: Call) -> set[Place]:
-        """All places that a call may change: those it asks for, and those that may go with an intent."""
-        patches = self.writers.patches_of(call)
-        orphaned = {
-            (scope, keys)
-            for scope, found in patches.items()
-            for patch in found
-            for keys in self.writers.orphaned_by(scope, patch)
-        }
-        return {place for place, _ in asked_leaves(patches)} | orphaned
-
-    # -- revisions ----------------------------------------------------------------------------------------------
-
-    def _sure(self, state: State, call: Call, names: Names, end_s: float) -> tuple[bool, bool, bool]:
-        """In which scopes outsiders have no part in whether the call changed anything."""
-        shared = {
-            place[0]
-            for place in self._concerned(call)
-            if state.at(place) is ANY or self.outsiders.touching(place, end_s)
-        }
-        shared |= {scope for scope in state.raw if self.outsiders.asking(scope, end_s)}
-        return names[0] not in shared, names[1] not in shared, names[2] not in shared
-
-    def _told(
-        self, state: State, call: Call, names: Names, changed: tuple[bool, ...], sure: tuple[bool, ...]
-    ) -> Iterator[State]:
-        """The revisions after a call, as counted, and as it was told."""
-        told = told_revisions(call.revision) if call.revision is not None and call.ending == "ok" else None
-        asked = self.writers.patches_of(call)
-        revisions = dict(state.revisions)
-        named: set[int] = set()
-        for index, scope in enumerate(names):
-            least, most = revisions.get(scope, (0, 0))
-            is_asked = scope in asked and call.changed is not False
-            least += is_asked and changed[index] and sure[index]
-            most = None if most is None else most + (is_asked and (changed[index] or not sure[index]))
-            revisions[scope] = least, most
-            if told is None or (self.focus.scopes is not None and scope not in self.focus.scopes):
-                continue
-            needed = self._needed(scope, told[index], (least, most), _end_of(call), self.facts.position_at(call))
-            if needed is None:
-                return
-            named |= needed
-            revisions[scope] = told[index], most
-        yield attrs.evolve(state, revisions=revisions, named=state.named | named)
-
-    def _needed(
-        self, scope: str, told: int, counted: tuple[int, int | None], end_s: float, position: int
-    ) -> set[int] | None:
-        """Which outsiders a revision needs; None if it can not be."""
-        least, most = counted
-        if told < least:
-            return None
-        if most is None or told <= most:
-            return set()
-        asking = self.outsiders.asking(scope, end_s)
-        if told > most + len(asking):
-            return None
-        # Those that were not there yet, or never, have the explaining to do; else all of them.
-        late = [call for call in asking if not 0 < self.facts.position_of.get(call.number, 0) <= position]
-        return {call.number for call in late or asking}
 
     # -- what is no call ----------------------------------------------------------------------------------------
 
@@ -279,26 +219,11 @@ class Members:
             return self.focus.leaves([leaf for name in names for leaf in _left(state, name, final.get(name))])
 
         for after in self.outsiders.settled(state, misread, math.inf):
-            ended = self._ended_revisions(after, final)
+            ended = self.counting.ended(after, final)
             if ended is not None:
                 yield ended
-
-    def _ended_revisions(self, state: State, final: dict[str, FinalScope]) -> State | None:
-        named = state.named
-        for name, scope in final.items():
-            if self.focus.scopes is None or name in self.focus.scopes:
-                counted = state.revisions.get(name, (0, 0))
-                needed = self._needed(name, scope.revision, counted, math.inf, len(self.facts.events))
-                if needed is None:
-                    return None
-                named |= needed
-        return attrs.evolve(state, named=named)
 
 
 def _left(state: State, name: str, scope: FinalScope | None) -> list[Leaf]:
     found = own_planes(scope.value) if scope is not None else _NOTHING
     return [Leaf((name,), *item) for item in differences(found, state.values.get(name, _NOTHING))]
-
-
-def _end_of(call: Call) -> float:
-    return math.inf if call.ended_s is None or call.ending != "ok" else call.ended_s

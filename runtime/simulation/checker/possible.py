@@ -19,6 +19,7 @@ from typing import Final
 import attrs
 
 from ..history import Call
+from .counting import Counting
 from .facts import Event, Facts
 from .focus import EVERYTHING, Focus
 from .members import Members
@@ -62,9 +63,9 @@ class Possibilities:
         calls = [self.facts.calls[number] for number in sorted(members)]
         sights = [sight for call in calls for sight in self._sights.get(call.number, ())]
         outsiders = Outsiders(self.facts, self.writers, members)
-        search = _Search(
-            self.facts, Members(self.facts, self.writers, outsiders, focus), _order(self.facts, members), calls, sights
-        )
+        counting = Counting(self.facts, self.writers, outsiders, focus)
+        steps = Members(self.facts, self.writers, outsiders, focus, counting)
+        search = _Search(self.facts, steps, _order(self.facts, members), calls, sights)
         try:
             found = search.found()
         except TooManyWays:

@@ -133,6 +133,17 @@ class Writers:
                 gone |= self.owned_by.get((scope, intent), set())
         return gone
 
+    def concerned(self, call: Call) -> set[Place]:
+        """All places that a call may change: those it asks for, and those that may go with an intent."""
+        patches = self.patches_of(call)
+        orphaned = {
+            (scope, keys)
+            for scope, found in patches.items()
+            for patch in found
+            for keys in self.orphaned_by(scope, patch)
+        }
+        return {place for place, _ in asked_leaves(patches)} | orphaned
+
     def of(self, place: Place) -> list[Write]:
         """What each call that asks for something at a place leaves there, as they began."""
         found = self._found.get(place)
