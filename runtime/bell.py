@@ -37,7 +37,7 @@ _READ_BYTES = 16 << 10
 _NAME = b"journal.db"
 # The kernel says the same of two limits, one of the user and one of the process.
 _LIMITS: Final = {
-    errno.EMFILE: "the limit of inotify instances (fs.inotify.max_user_instances) or of open files (ulimit -n) is reached",
+    errno.EMFILE: "the limit of inotify instances (fs.inotify.max_user_instances) or open files (ulimit -n) is reached",
     errno.ENFILE: "the system's limit of open files is reached",
     errno.ENOSPC: "the limit of watched files (fs.inotify.max_user_watches) is reached",
 }
