@@ -79,7 +79,11 @@ class SimulatedJournals:
 
     def rows_in(self, log: bytes) -> Mapping[int, Row]:
         """The rows that a log holds."""
-        return self._states[newest_line(log, self._states)].rows
+        return self.state_in(log).rows
+
+    def state_in(self, log: bytes) -> State:
+        """Everything that a log holds."""
+        return self._states[newest_line(log, self._states)]
 
     def has_prepared(self) -> bool:
         """Whether a checkpoint is half-way through its renames, or was when its process died."""
