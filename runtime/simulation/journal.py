@@ -39,11 +39,15 @@ class SimulatedJournals:
     Attributes:
       is_busy: asked before each append: whether somebody else holds the write lock at this moment.
       on_superseding: called with a scope and the row that is about to say that foreign bytes won there.
+      keep_newest: prune to so few rows, whatever a store asks for: what only large stores meet, small ones meet too.
+      on_pruning: called with the rows that are about to go.
     """
 
     def __init__(self, disk: Disk, states: dict[str, State] | None = None) -> None:
         self.is_busy: Callable[[], bool] = lambda: False
         self.on_superseding: Callable[[str, NewRow], None] = lambda scope, row: None
+        self.keep_newest: int | None = None
+        self.on_pruning: Callable[[Mapping[int, Row]], None] = lambda rows: None
         self.mutex = Mutex()
         self._disk = disk
         self._states = {"": State()} if states is None else states
@@ -225,6 +229,8 @@ class SimulatedJournal:
     def prune(self, keep_newest: int, keep_requests: int = REQUESTS_KEPT) -> int:
         with self._journals.mutex:
             state, counts, gone = self._state, dict[str, int](), set[int]()
+            if self._journals.keep_newest is not None:
+                keep_newest = min(keep_newest, self._journals.keep_newest)
             for row in state.rows_after(0)[-2::-1]:
                 names = row.content.touches() or {"/"}
                 for name in names:
@@ -233,6 +239,7 @@ class SimulatedJournal:
                 if is_written and all(counts[name] > keep_newest for name in names):
                     gone.add(row.seq)
             if gone:
+                self._journals.on_pruning({seq: state.rows[seq] for seq in gone})
                 through = max(state.fact("pruned_through"), *gone)
                 self._commit(state.without(gone, keep_requests).with_facts(pruned_through=through))
             return len(gone)

@@ -51,6 +51,8 @@ Workload = Callable[[Process], Awaitable[None]]
 _RESTART_S = (0.001, 0.05, 1.0)
 # How much of the past a world keeps; None: as most stores do.
 _HISTORY_LIMITS = (None, None, None, None, 0, 1, 3, 100)
+# To how few rows of a scope the journal is pruned; None: to so many as always, which small worlds never write.
+_KEEP_NEWEST = (None, None, None, 0, 1, 4)
 
 
 @final
@@ -86,7 +88,8 @@ class World:
         self._history_limit = random.Random(hash_of(self.seed, 6)).choice(_HISTORY_LIMITS)
         machine = SimulatedMachine(hash_of(self.seed))
         machine.disk.failed_sync = random.Random(hash_of(self.seed, 5)).choice(get_args(FailedSync))
-        self.grounds = Machinery(machine, self.trace, self.injector, self.recorder)
+        keep_newest = random.Random(hash_of(self.seed, 8)).choice(_KEEP_NEWEST)
+        self.grounds = Machinery(machine, self.trace, self.injector, self.recorder, keep_newest)
 
     @property
     def history(self) -> History:
