@@ -35,7 +35,7 @@ def scripted(seed: int, writers: int, steps: int) -> Workload:
     shares = [steps // writers + (number < steps % writers) for number in range(writers)]
     weights = _weights(random.Random(hash_of(seed, 13)))
     clients = [
-        Client(number, CWDS[number % 3 == 2], shares[number], random.Random(hash_of(seed, number, 11)), weights)
+        Client(number, writers, shares[number], random.Random(hash_of(seed, number, 11)), weights)
         for number in range(writers)
     ]
 
@@ -57,20 +57,26 @@ def _weights(chance: random.Random) -> dict[str, int]:
     return weights
 
 
+def _cwd_of(number: int) -> str:
+    return CWDS[number % 3 == 2]
+
+
 @attrs.define(eq=False)
 class Client:
     """One writer over all its lives. ``left``: how many calls it still has to make."""
 
     number: int
-    cwd: str
+    writers: int
     left: int
     random: random.Random
     weights: dict[str, int]
     _calls: Calls = attrs.field(init=False)
+    _visits: Calls = attrs.field(init=False)
     _session: RecordedSession | None = attrs.field(default=None, init=False)
 
     def __attrs_post_init__(self) -> None:
         self._calls = Calls(f"w{self.number}", self.random)
+        self._visits = Calls(f"v{self.number}", self.random)
 
     async def live(self, process: Process) -> None:
         """Call until nothing is left to do, also after calls that were cancelled."""
@@ -95,7 +101,7 @@ class Client:
     async def _step(self, process: Process) -> None:
         session = self._session
         if session is None:
-            session = self._session = await process.open_session(self.cwd, f"w{self.number}", "active")
+            session = self._session = await process.open_session(_cwd_of(self.number), f"w{self.number}", "active")
         kind = self.random.choices(tuple(self.weights), tuple(self.weights.values()))[0]
         match kind:
             case "checkpoint":
@@ -106,5 +112,16 @@ class Client:
             case "mode":
                 await session.set_mode("passive")
                 await session.set_mode("active")
+            case "visit":
+                await self._visit(process)
             case _:
                 await self._calls.make(kind, session)
+
+    async def _visit(self, process: Process) -> None:
+        """Work in a session of another process; that will find out and be told so."""
+        others = [number for number in range(self.writers) if number not in process.writers]
+        whose = self.random.choice(others or [self.number])
+        session = await process.open_session(_cwd_of(whose), f"w{whose}", self.random.choice(("active", None)))
+        await self._visits.make(self.random.choice(("patch", "read", "add")), session)
+        if whose != self.number:
+            await session.aclose()

@@ -35,6 +35,7 @@ KINDS: Mapping[str, int] = MappingProxyType(
         "take": 3,
         "wait": 2,
         "log": 1,
+        "visit": 3,
         "checkpoint": 3,
         "close": 4,
         "mode": 2,
