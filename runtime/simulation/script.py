@@ -73,6 +73,7 @@ class Client:
     _calls: Calls = attrs.field(init=False)
     _visits: Calls = attrs.field(init=False)
     _session: RecordedSession | None = attrs.field(default=None, init=False)
+    _is_changed: bool = attrs.field(default=False, init=False)
 
     def __attrs_post_init__(self) -> None:
         self._calls = Calls(f"w{self.number}", self.random)
@@ -93,13 +94,19 @@ class Client:
             try:
                 await self._step(process)
             except StrataflowError as error:
-                if error.code in ("E_CLOSED", "E_BROKEN", "E_CHANGED"):
+                if error.code in ("E_CLOSED", "E_BROKEN"):
                     self._session = None
                     process.runtime.check()  # closed for good: this life is over
+                self._is_changed = error.code == "E_CHANGED"
                 await trio.sleep(_PATIENCE_S)
 
     async def _step(self, process: Process) -> None:
         session = self._session
+        if session is not None and self._is_changed:
+            # Somebody else has been in it: only one that is opened anew shows what is there now.
+            self._session = None
+            await session.aclose()
+            return
         if session is None:
             session = self._session = await process.open_session(_cwd_of(self.number), f"w{self.number}", "active")
         kind = self.random.choices(tuple(self.weights), tuple(self.weights.values()))[0]

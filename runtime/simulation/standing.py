@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any
 
 from ..assembly import CloseReport
 from .seams import SimulatedMachine
@@ -31,11 +33,18 @@ def not_kept(machine: SimulatedMachine) -> Iterator[str]:
     """Parts of rows that gave way to foreign bytes and were not copied to ``superseded/``."""
     folder = f"{machine.root}/.strataflow/superseded/"
     contents = machine.disk.contents()
-    lines = [json.loads(line) for path in contents if path.startswith(folder) for line in contents[path].splitlines()]
-    kept = {(line["seq"], line["scope"]) for line in lines}
+    files = (contents[path] for path in contents if path.startswith(folder))
+    kept = {(line["seq"], line["scope"]) for content in files for line in _whole_lines(content)}
     state = machine.journals.state_in(contents.get(f"{machine.root}/.strataflow/journal.db-wal", b""))
     for seq, row in sorted(state.rows.items()):
         address = row.content.address
         for name in sorted(row.superseded):
             if address is not None and (seq, address.scope(name)) not in kept:
                 yield f"row {seq} gave way to foreign bytes in {address.scope(name) or 'global'} and was not kept aside"
+
+
+def _whole_lines(content: bytes) -> Iterator[Any]:
+    """The lines of a file, but for those that a power cut has torn: nothing rested on it before it was synced."""
+    for line in content.splitlines():
+        with suppress(ValueError):
+            yield json.loads(line)
