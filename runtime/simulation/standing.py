@@ -15,16 +15,16 @@ from ..assembly import CloseReport
 from .seams import SimulatedMachine
 
 
-def pi_lock_fault(machine: SimulatedMachine, report: CloseReport, others: list[str]) -> str | None:
-    """What is wrong with the lock towards Pi at the moment when a process has left; ``others`` have the store open."""
+def pi_lock_fault(machine: SimulatedMachine, users: list[str], report: CloseReport | None) -> str | None:
+    """What is wrong with the lock towards Pi; ``users`` have the store open, ``report`` is of who has just left it."""
     contents = machine.disk.contents()
     if f"{machine.root}/.state-flow-publication.lock" in contents:
         return None
-    if others:
-        return f"Pi is let in although {', '.join(others)} have the store open"
+    if users:
+        return f"Pi is let in although it is open in {', '.join(users)}"
     state = machine.journals.state_in(contents.get(f"{machine.root}/.strataflow/journal.db-wal", b""))
     rows = [row.seq for row in state.rows_after(state.fact("checkpointed_through")) if row.touches()]
-    if report.was_last and (rows or state.prepared):
+    if report is not None and report.was_last and (rows or state.prepared):
         return f"Pi is let in although rows {rows} are not in the canonical files"
     return None
 

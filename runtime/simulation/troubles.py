@@ -74,6 +74,12 @@ class Troubles:
             text = f"{who}: failed {self._failures} times to begin a life; the last time: {_told(error)}"
             self.add(Violation("unexpected-error", text, ()))
 
+    def note_failed_actor(self, who: str, error: BaseException) -> None:
+        """An actor of a process failed. Trouble of the store ends a life of it, whatever else ends one is a defect."""
+        for leaf in leaves(error):
+            if not isinstance(leaf, StrataflowError | ProcessKilled | trio.Cancelled):
+                self.add(Violation("actor-failed", f"{who}: an actor failed: {_told(leaf)}", ()))
+
 
 def is_explained(error: StrataflowError, faults: Mapping[str, int]) -> bool:
     """Whether faults that have struck so far can have caused a refusal. Those of a call's own arguments need none."""

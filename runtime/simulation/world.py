@@ -126,6 +126,11 @@ class World:
     def _on_refusal(self, call: Call, error: StrataflowError) -> None:
         self.troubles.note_refusal(call, error, self.injector.counts)
 
+    def note_failed_actor(self, error: BaseException) -> None:
+        """An actor failed, in the process that acts now."""
+        if ACTING.get() in self.grounds.living:
+            self.troubles.note_failed_actor(ACTING.get(), error)
+
     # -- lives --------------------------------------------------------------------------------------------------
 
     async def live(self, workload: Workload, limit: trio.CancelScope) -> None:
@@ -189,6 +194,7 @@ class World:
                 async with open_runtime_in(seams, self.durability, self._history_limit, False) as runtime:
                     self.trace.note(process.name, "open")
                     process.attach(runtime)
+                    self._look_at_pi_lock(process, None)
                     try:
                         await _work(process, workload)
                     finally:
@@ -205,13 +211,12 @@ class World:
                 self.trace.note(process.name, f"failed {type(error).__name__}")
                 self.troubles.note_error(process.name, error, self.injector.counts)
 
-    def _look_at_pi_lock(self, process: Process, report: CloseReport) -> None:
-        others = [
-            other for other in self.grounds.living.values() if other is not process and not other.is_opening_or_closing
-        ]
-        fault = pi_lock_fault(self.grounds.machine, report, [other.name for other in others])
+    def _look_at_pi_lock(self, process: Process, report: CloseReport | None) -> None:
+        """A process has opened the store, or left it with this report."""
+        users = [other.name for other in self.grounds.living.values() if not other.is_opening_or_closing]
+        fault = pi_lock_fault(self.grounds.machine, users, report)
         if fault is not None:
-            self.found("pi-let-in", f"{process.name} has left: {fault}")
+            self.found("pi-let-in", f"{process.name} has {'left' if report else 'opened the store'}: {fault}")
 
     def _seams(self, process: Process) -> Seams:
         grounds = self.grounds
