@@ -35,7 +35,7 @@ def breaks(rule: str) -> Callable[[Damage], Damage]:
     return note
 
 
-# -- what is true -----------------------------------------------------------------------------------------------------
+# -- what is true -------------------------------------------------------------------------------------------------
 
 
 def address_of(call: Call) -> SessionAddress:
@@ -130,7 +130,7 @@ def value_at(chronicle: Chronicle, place: int, call: Call, path: str) -> Read:
     return look(chronicle.states[place].scopes, address_of(call), path, "value")
 
 
-# -- rows and the end ---------------------------------------------------------------------------------------------------
+# -- rows and the end ---------------------------------------------------------------------------------------------
 
 
 @breaks("lost-write")
@@ -195,7 +195,7 @@ def a_request_has_two_rows(chronicle: Chronicle, chance: random.Random) -> bool:
     found = pick(chance, stored(chronicle))
     if found is None:
         return False
-    _, state, call = found
+    call = found[2]
     calls, head = chronicle.history.calls, chronicle.states[-1].seq
     again = copy.deepcopy(call)
     again.number, again.begun_s, again.ended_s = len(calls) + 1, chronicle.now + 1, chronicle.now + 2
@@ -283,7 +283,7 @@ def a_power_cut_takes_what_was_acknowledged(chronicle: Chronicle, chance: random
     return True
 
 
-# -- receipts and outcomes ----------------------------------------------------------------------------------------------
+# -- receipts and outcomes ----------------------------------------------------------------------------------------
 
 
 @breaks("wrong-revision")
@@ -372,7 +372,7 @@ def an_acknowledged_request_is_said_to_be_unseen(chronicle: Chronicle, chance: r
     return found is not None
 
 
-# -- reads ---------------------------------------------------------------------------------------------------------------
+# -- reads --------------------------------------------------------------------------------------------------------
 
 
 @breaks("not-serializable")
