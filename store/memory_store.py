@@ -190,7 +190,9 @@ class MemoryStore:
             for row in rows:
                 image = image.apply(row)
         except StoreError as error:
-            self.errors[scope] = error
+            # A scope that could not be read stays at an older row, which newer ones need not follow: what keeps it from
+            # being read is the trouble, and not the rows.
+            self.errors.setdefault(scope, error)
             self.on_change((scope,), None)
         else:
             self._compare_writers(scope, image)

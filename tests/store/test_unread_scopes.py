@@ -1,0 +1,43 @@
+"""A scope that a reload could not read, while others go on writing.
+
+Goal: its trouble is named by its cause, for as long as that lasts. Method: everything is loaded anew, as after a life
+that broke, and one scope's files can not be read at that moment; then rows of another process are followed.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import attrs
+import pytest
+
+from kit.stores import OpenedStore
+from strataflow.store import StoreError, load_for_writing
+
+
+def test_rows_of_others_do_not_hide_why_a_scope_could_not_be_read(tmp_path: Path) -> None:
+    root = tmp_path / "state-flow"
+    other = OpenedStore.open(root, "other")
+    store = OpenedStore.open(root, "own", session_id="second")
+    other.patch(global_={"working": {"n": 1}})
+    store.follow()
+    other.patch(global_={"working": {"n": 2}})
+
+    loaded = load_for_writing(store.ground, store.journal, store.memory.wanted(), store.stamp, after=None)
+    cause = StoreError("E_DISK", "checkpoint.json: input/output error")
+    broken = attrs.evolve(loaded.scopes[""], error=cause)
+    assert store.memory.install(attrs.evolve(loaded, scopes={**loaded.scopes, "": broken}), whole=True)
+    other.patch(global_={"working": {"n": 3}}, cwd={"working": {"n": 3}})
+    store.follow()
+
+    assert store.read("cwd.working.n") == 3
+    for _ in range(2):
+        with pytest.raises(StoreError, match="input/output error") as caught:
+            store.read("global.working.n")
+        assert caught.value.code == "E_DISK"
+        other.patch(global_={"working": {"m": 4}})
+        store.follow()
+    store.session("second")
+    assert store.read("global.working.n") == 3
+    other.abandon()
+    store.abandon()
