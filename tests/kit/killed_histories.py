@@ -56,7 +56,7 @@ class Notes:
     @contextmanager
     def call(self, _caller: object, cwd: str, session: str, kind: Any, waits: bool = False, **about: Any) -> Any:
         call = Call(next(self.numbers), self.name, cwd, session, kind, begun_s=time.monotonic(), **about)
-        self._write(call)
+        self.write(call)
         try:
             yield call
             call.ending = "ok"
@@ -67,25 +67,31 @@ class Notes:
             raise
         finally:
             call.ended_s = time.monotonic()
-            self._write(call)
+            self.write(call)
 
-    def _write(self, call: Call) -> None:
+    def write(self, call: Call) -> None:
+        """Also in the middle of a transaction: who dies while it commits must have said what that would store."""
         # One call of the system: a kill leaves all of the line, or a part without its end.
         os.write(self.file, json.dumps(call.to_json()).encode() + b"\n")
 
 
-async def client(session: RecordedSession, chance: random.Random, calls: int) -> None:
+async def client(session: RecordedSession, notes: Notes, chance: random.Random, calls: int) -> None:
     """Call after call, of every kind. Some callers lose their patience."""
     for number in range(calls):
         with trio.move_on_after(chance.choice([None, None, None, 0.0, 0.002, 0.02]) or 3600.0):
             try:
-                await one_call(session, chance, number)
+                await one_call(session, notes, chance, number)
             except StrataflowError as error:
                 if error.code not in ("E_MISSING", "E_BUSY", "E_CONFLICT"):
                     raise
 
 
-async def one_call(session: RecordedSession, chance: random.Random, number: int) -> None:
+async def one_call(session: RecordedSession, notes: Notes, chance: random.Random, number: int) -> None:
+    def increment(tx: Any) -> None:
+        count = (tx.read("global.working").value or {}).get("count", 0)
+        tx.patch(global_={"working": {"count": count + 1}})
+        notes.write(tx._call)
+
     key, value = f"k{chance.randrange(4)}", f"{session.session_id}.{number}.{chance.randrange(1000)}"
     match chance.choice(["patch", "patch", "all", "count", "list", "delete", "read", "keys", "fresh"]):
         case "patch":
@@ -102,17 +108,13 @@ async def one_call(session: RecordedSession, chance: random.Random, number: int)
                 items = tx.read("cwd.lazy").value or {}
                 kept = [*items.get("items", []), value][-5:]
                 tx.patch(cwd={"lazy": {"items": kept}})
+                notes.write(tx._call)
         case "read":
             await session.read_state(f"effective.working.{key}")
         case "keys":
             await session.read_state("global.working", projection="keys")
         case "fresh":
             await session.read_state("cwd.working", fresh=True)
-
-
-def increment(tx: Any) -> None:
-    count = (tx.read("global.working").value or {}).get("count", 0)
-    tx.patch(global_={"working": {"count": count + 1}})
 
 
 async def write(store: str, name: str, slot: int, notes: Notes, seed: int) -> None:
@@ -124,7 +126,7 @@ async def write(store: str, name: str, slot: int, notes: Notes, seed: int) -> No
         for which in "ab":
             session = await runtime.open_session(CWD, f"w{slot}{which}", "active")
             recorded = RecordedSession(session, cast(Any, notes), cast(Recorder, notes))
-            nursery.start_soon(client, recorded, random.Random(f"{seed} {which}"), calls)
+            nursery.start_soon(client, recorded, notes, random.Random(f"{seed} {which}"), calls)
 
 
 @attrs.define(eq=False)
