@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
+from ...store import ProcessIdentity
 from ..assembly import CloseReport
 from .seams import SimulatedMachine
 
@@ -27,6 +28,12 @@ def pi_lock_fault(machine: SimulatedMachine, users: list[str], report: CloseRepo
     if report is not None and report.was_last and (rows or state.prepared):
         return f"Pi is let in although rows {rows} are not in the canonical files"
     return None
+
+
+def is_recorded(machine: SimulatedMachine, process: ProcessIdentity) -> bool:
+    """Whether the journal names a process among those who have the store open."""
+    log = machine.disk.contents().get(f"{machine.root}/.strataflow/journal.db-wal", b"")
+    return any(member.process == process for member in machine.journals.state_in(log).participants)
 
 
 def not_kept(machine: SimulatedMachine) -> Iterator[str]:
