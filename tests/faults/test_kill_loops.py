@@ -18,6 +18,7 @@ import pytest
 
 from kit import kill_loop, killed_histories
 from kit.holds import holds
+from strataflow.runtime.simulation.checker import check_files
 
 SECONDS = 12
 HISTORY_SECONDS = 6
@@ -49,3 +50,10 @@ def test_what_processes_saw_that_were_stopped_and_killed_has_one_order_that_expl
     assert counts["kills"] > 10, counts
     assert counts["stops"] > 0, counts
     assert counts["answered"] > 100, counts
+    # The same notes with one value more in the end do not pass: something has been judged.
+    notes = tmp_path / "notes"
+    end = json.loads((notes / "end.jsonl").read_bytes())
+    end["final"][0]["value"].setdefault("working", {})["ghost"] = "ghost"
+    (notes / "end.jsonl").write_text(json.dumps(end) + "\n", encoding="utf-8")
+    rules = {violation.rule for violation in check_files(sorted(notes.glob("*.jsonl")))}
+    assert rules == {"phantom-write", "bad-file"}

@@ -4,9 +4,9 @@
 
 Eight writers are forked from this warm process, each with two clients. A writer lives until it gets SIGKILL or has done
 its calls; meanwhile it may get SIGSTOP, perhaps while it holds the turn, and SIGCONT a little later. Whoever follows it
-opens the same sessions. In the end the outcome of every call without an answer is asked for, the store is read and
-closed, its files are read by themselves, and the history checker judges what everybody wrote down. The last line is a
-JSON object with the counts, or the program fails.
+opens the same sessions, and asks some of the calls again that had no answer. In the end the outcome of every call
+without an answer is asked for, the store is read and closed, its files are read by themselves, and the history checker
+judges what everybody wrote down. The last line is a JSON object with the counts, or the program fails.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ async def one_call(session: RecordedSession, notes: Notes, chance: random.Random
             await session.read_state("cwd.working", fresh=True)
 
 
-async def write(store: str, name: str, slot: int, notes: Notes, seed: int) -> None:
+async def write(store: str, slot: int, notes: Notes, seed: int, unanswered: list[Call]) -> None:
     """What a writer does until it is killed or has done its calls."""
     chance = random.Random(seed)
     durability: Durability = chance.choice(["power", "process"])
@@ -126,15 +126,28 @@ async def write(store: str, name: str, slot: int, notes: Notes, seed: int) -> No
         for which in "ab":
             session = await runtime.open_session(CWD, f"w{slot}{which}", "active")
             recorded = RecordedSession(session, cast(Any, notes), cast(Recorder, notes))
+            for call in unanswered:
+                if call.session == session.session_id and chance.random() < 0.5:
+                    given = {"global_" if name == "global" else name: patch for name, patch in call.patches.items()}
+                    await recorded.patch_state(**given, request_id=call.request_id)
             nursery.start_soon(client, recorded, notes, random.Random(f"{seed} {which}"), calls)
+
+
+def unanswered_patches(folder: Path, slot: int) -> list[Call]:
+    """Of the newest life in a slot, the patches without an answer."""
+    files = sorted(folder.glob(f"p{slot}.*.jsonl"), key=lambda file: int(file.name.split(".")[1]))
+    calls = history_from_files(files[-1:]).calls
+    return [call for call in calls if call.kind == "patch" and call.ending == "unknown"]
 
 
 @attrs.define(eq=False)
 class Writer:
-    """One living process: when it will be stopped, let go on, and killed."""
+    """One living process: since when it is there, and when it will be stopped, let go on, and killed."""
 
     pid: int
     slot: int
+    name: str
+    begun_s: float
     dies_at_s: float
     stops_at_s: float
     goes_on_at_s: float = 0.0
@@ -142,6 +155,7 @@ class Writer:
 
 def fork_writer(store: str, folder: Path, slot: int, life: int, chance: random.Random) -> Writer:
     name, seed = f"p{slot}.{life}", chance.getrandbits(32)
+    unanswered = unanswered_patches(folder, slot)
     now = time.monotonic()
     dies, stops = now + chance.choice([0.05, 0.3, 1.0, 3.0]) * chance.random() * 2, now + chance.random() * 2
     pid = os.fork()
@@ -150,12 +164,12 @@ def fork_writer(store: str, folder: Path, slot: int, life: int, chance: random.R
         try:
             file = os.open(folder / f"{name}.jsonl", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
             first = (life * WRITERS + slot) * _NUMBERS_EACH + 1
-            trio.run(write, store, name, slot, Notes(name, file, itertools.count(first)), seed)
+            trio.run(write, store, slot, Notes(name, file, itertools.count(first)), seed, unanswered)
             code = 0
         except BaseException as error:  # raised by the parent, which sees the exit code
             sys.stderr.write(f"{name}: {error!r}\n")
         os._exit(code)
-    return Writer(pid, slot, dies, stops)
+    return Writer(pid, slot, name, now, dies, stops)
 
 
 def loop(store: str, folder: Path, chance: random.Random, until_s: float) -> dict[str, int]:
@@ -183,10 +197,18 @@ def loop(store: str, folder: Path, chance: random.Random, until_s: float) -> dic
                 os.kill(writer.pid, signal.SIGCONT)
                 writer.stops_at_s, writer.goes_on_at_s = now + chance.random() * 2, 0.0
             if pid:
-                assert status in (0, signal.SIGKILL), (writer.slot, status)
+                assert status in (0, signal.SIGKILL), (writer.name, status)
+                note_life(folder, writer)
                 del living[writer.slot]
         select.select([], [], [], 0.002)
     return counts
+
+
+def note_life(folder: Path, writer: Writer) -> None:
+    """From when to when a process was there: nothing of it is stored afterwards, and it saw all that was before."""
+    life = {"process": writer.name, "begun_s": writer.begun_s, "ended_s": time.monotonic()}
+    with (folder / "lives.jsonl").open("a", encoding="utf-8") as file:
+        file.write(json.dumps({"lives": [life]}) + "\n")
 
 
 async def finish(store: str, folder: Path) -> None:
