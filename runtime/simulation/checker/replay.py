@@ -128,8 +128,13 @@ class Replay:
             if (shared, cwd, session) != present:
                 yield shared, cwd, session
 
-    def past(self, names: Names, offset: int) -> Trio | None:
-        """The three scopes as they were ``offset`` boundaries ago; None if that is not known here."""
+    def past(self, process: str, names: Names, offset: int) -> Trio | None:
+        """The three scopes as they were ``offset`` boundaries ago; None if that is not known here.
+
+        A session that keeps its view does not count the boundaries of whoever changed it, and nobody knows for how long.
+        """
+        if (process, names[2]) in self._fenced:
+            return None
         versions = [self._versions.get(name) for name in names]
         boundaries = sorted({position for found in versions if found for position, _ in found if position})
         if offset > len(boundaries):
