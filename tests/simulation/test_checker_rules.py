@@ -3,81 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
-import attrs
 import pytest
 
-from strataflow.runtime.simulation.checker import RULES, check, is_explainable, told
-from strataflow.runtime.simulation.history import Call, FinalScope, History, Life, PowerCut, Read, Superseded
-
-Json = dict[str, Any]
-SESSION = ("/a", "s")
-
-
-@attrs.define
-class Story:
-    """Writes a history call by call. Each call begins a second after the one before it began, and ends soon after."""
-
-    history: History = attrs.field(factory=History)
-    row: int = 0
-
-    def call(self, kind: str, process: str = "p1", session: tuple[str, str] = SESSION, **about: Any) -> Call:
-        begun_s = float(len(self.history.calls))
-        call = Call(len(self.history.calls) + 1, process, *session, kind, begun_s)  # type: ignore[arg-type]
-        call.ended_s, call.ending = begun_s + 0.5, "ok"
-        for name, value in about.items():
-            setattr(call, name, value)
-        self.history.calls.append(call)
-        return call
-
-    def patch(self, patches: Json, revision: str | None = None, **about: Any) -> Call:
-        """A patch that was accepted, or not, if ``about`` says so."""
-        return self._row(self.call("patch", patches=patches, **about), revision)
-
-    def transaction(self, *steps: Read | Json, revision: str | None = None, **about: Any) -> Call:
-        """A transaction that was accepted, or not."""
-        return self._row(self.call("transaction", steps=list(steps), **about), revision)
-
-    def _row(self, call: Call, revision: str | None) -> Call:
-        call.request_id = call.request_id or f"r{call.number}"
-        if call.ending == "ok" and call.seq is None:
-            self.row += 1
-            call.seq = self.row
-        if call.ending == "ok":
-            call.changed = True if call.changed is None else call.changed
-            call.revision = revision
-            call.transition_id = f"t{call.number}" if call.changed else None
-        elif call.ending == "unknown":
-            call.ended_s = None
-        return call
-
-    def read(self, path: str, found: Any, **about: Any) -> Call:
-        """A read."""
-        return self.call("read", steps=[Read(path, found, found is None)], **about)
-
-    def end(self, **scopes: Json) -> None:
-        """The end: ``global_``, ``cwd``, ``s`` and so on; revisions count the calls that asked for the scope."""
-        names = {"global_": "", "cwd": "--a--"}
-        for name, value in scopes.items():
-            self.history.final.append(FinalScope(names.get(name, f"--a--/{name}"), value, 1))
-
-    def rules(self) -> dict[str, tuple[int, ...]]:
-        """What the checker finds: rules, and the calls that they name."""
-        found = check(self.history)
-        for violation in found:
-            assert violation.rule in RULES
-            assert not is_explainable(self.history, violation.calls) or not violation.calls, told(
-                violation, self.history
-            )
-            for number in violation.calls:
-                assert is_explainable(self.history, set(violation.calls) - {number})
-        return {violation.rule: violation.calls for violation in found}
-
-
-def w(value: Any, key: str = "k") -> Json:
-    """A patch, or a value, of one key of ``working``."""
-    return {"working": {key: value}}
+from kit.documents import rows, sections
+from kit.told_stories import Json, Story, w
+from strataflow.runtime.simulation.checker import RULES, check, told
+from strataflow.runtime.simulation.history import FinalScope, History, Life, PowerCut, Read
 
 
 def test_a_history_without_calls_is_correct() -> None:
@@ -161,11 +93,7 @@ def test_a_call_that_is_stored_once_more_later_is_a_double_write() -> None:
     story.patch({"global": w("a")})
     story.patch({"global": w("b")})
     story.history.final.append(FinalScope("", w("a"), 3))
-    assert set(check_rules(story)) == {"double-write"}
-
-
-def check_rules(story: Story) -> dict[str, tuple[int, ...]]:
-    return {violation.rule: violation.calls for violation in check(story.history)}
+    assert story.names() == {"double-write"}
 
 
 def test_a_call_of_which_one_scope_is_missing_is_a_torn_write() -> None:
@@ -326,7 +254,7 @@ def test_a_read_at_an_offset_shows_that_moment_and_no_other() -> None:
     story.read("global[1].working.k", "b")
     assert story.rules() == {}
     story.read("global[2].working.k", "b")
-    assert set(check_rules(story)) == {"wrong-past"}
+    assert story.names() == {"wrong-past"}
 
 
 def test_a_private_value_in_another_session_has_leaked() -> None:
@@ -381,21 +309,21 @@ def test_nothing_new_that_is_told_as_a_change_is_a_wrong_receipt() -> None:
     story = Story()
     story.patch({"global": w("a")})
     story.patch({"global": w("a")})
-    assert set(check_rules(story)) >= {"wrong-receipt"}
+    assert story.names() >= {"wrong-receipt"}
 
 
 def test_two_calls_that_are_told_one_row_have_a_wrong_receipt() -> None:
     story = Story()
     story.patch({"global": w("a")}, ended_s=9.0)
     story.patch({"cwd": w("b")}, seq=1)
-    assert set(check_rules(story)) == {"wrong-receipt"}
+    assert story.names() == {"wrong-receipt"}
 
 
 def test_an_edit_of_an_element_that_is_not_there_can_not_be_accepted() -> None:
     story = Story()
     story.patch({"global": w(["a"])})
     story.patch({"global": w({"[1]": "b"})})
-    assert set(check_rules(story)) == {"wrong-receipt"}
+    assert story.names() == {"wrong-receipt"}
 
 
 def test_an_empty_object_in_the_end_is_a_wrong_end() -> None:
@@ -410,7 +338,7 @@ def test_an_edit_that_hit_another_element_is_a_wrong_end() -> None:
     story.patch({"global": w(["a", "b"])})
     story.patch({"global": w({"[0]": "c"})})
     story.history.final.append(FinalScope("", w(["a", "c"]), 2))
-    assert set(check_rules(story)) == {"wrong-final"}
+    assert story.names() == {"wrong-final"}
 
 
 def test_files_that_say_something_else_are_bad() -> None:
@@ -448,7 +376,7 @@ def test_a_power_cut_of_unknown_depth_may_take_a_tail_and_never_the_middle() -> 
     story.history.final = [FinalScope("", {"working": {"k": "a"}}, 1)]
     assert check(story.history) == []
     story.history.final = [FinalScope("", {"working": {"k": "a", "m": "a"}}, 2)]
-    assert set(check_rules(story)) == {"lost-write"}
+    assert story.names() == {"lost-write"}
 
 
 def test_rows_after_a_power_cut_have_the_numbers_of_those_that_are_gone() -> None:
@@ -476,7 +404,7 @@ def test_a_stored_call_that_is_not_there_proves_the_store_a_liar() -> None:
     story.patch({"global": w("a")}, ending="unknown")
     story.history.outcomes["r1"] = 1
     story.end(global_={})
-    assert set(check_rules(story)) == {"outcome-lies"}
+    assert story.names() == {"outcome-lies"}
 
 
 def test_an_unanswered_call_may_be_there_or_not_as_the_store_says() -> None:
@@ -508,50 +436,6 @@ def test_an_accepted_request_that_is_unseen_in_the_end_was_forgotten() -> None:
     assert story.rules() == {"forgotten-request": (1,)}
 
 
-def test_foreign_bytes_win_at_their_row_and_nowhere_else() -> None:
-    story = Story()
-    story.patch({"global": w("a"), "cwd": w("b")}, "g1c1s0")
-    story.history.superseded.append(Superseded(2, "", w("theirs"), 5))
-    story.row = 2
-    story.patch({"global": w("c", "l")}, "g6c1s0")
-    story.read("effective.working", {"k": "b", "l": "c"})
-    story.history.final = [FinalScope("", {"working": {"k": "theirs", "l": "c"}}, 6), FinalScope("--a--", w("b"), 1)]
-    assert story.rules() == {}
-    story.history.final[1] = FinalScope("--a--", {}, 1)
-    assert set(check_rules(story)) == {"lost-write"}
-
-
-def test_a_scope_may_show_its_old_bytes_until_the_foreign_ones_are_read() -> None:
-    story = Story()
-    story.patch({"global": w("a")})
-    story.history.superseded.append(Superseded(2, "", w("theirs")))
-    story.row = 2
-    story.patch({"cwd": w("b", "l")}, process="p2")
-    story.read("effective.working", {"k": "a", "l": "b"})
-    assert story.rules() == {}
-
-
-def test_a_session_that_another_process_changed_may_keep_its_view() -> None:
-    story = Story()
-    story.patch({"session": w("a")})
-    story.patch({"session": w("b")}, process="p2")
-    story.patch({"global": w("c", "l")}, session=("/a", "t"))
-    story.read("effective.working", {"k": "a", "l": "c"})
-    assert story.rules() == {}
-
-
-def test_what_an_intent_owned_goes_with_it_and_what_others_own_stays() -> None:
-    story = Story()
-    story.patch({"cwd": {"intents": {"i": {"$ref": "cwd.working.k"}, "j": {"$ref": "cwd.lazy.x"}}}})
-    story.patch({"cwd": {"working": {"k": 1, "l": 2}, "lazy": {"x": 3}}})
-    story.patch({"cwd": {"intents": {"i": None}}})
-    left = {"intents": {"j": {"$ref": "cwd.lazy.x"}}, "working": {"l": 2}, "lazy": {"x": 3}}
-    story.history.final.append(FinalScope("--a--", left, 3))
-    assert story.rules() == {}
-    story.history.final[0] = FinalScope("--a--", {**left, "working": {"k": 1, "l": 2}}, 3)
-    assert set(check_rules(story)) == {"lost-write"}
-
-
 def test_a_violation_is_told_with_who_when_what_and_answer() -> None:
     story = Story()
     story.patch({"global": w("a")}, "g1c0s0")
@@ -562,6 +446,11 @@ def test_a_violation_is_told_with_who_when_what_and_answer() -> None:
         '  #1 p1 /a s 0.000000..0.500000 patch {"global":{"working":{"k":"a"}}} -> row 1 g1c0s0',
         "  #2 p1 /a s 1.000000..1.500000 read global.working.k=nothing -> ok",
     ]
+
+
+def test_the_page_on_the_checker_says_what_each_rule_is() -> None:
+    table = rows(sections("docs/explanation/history-checker.md")["The rules"])
+    assert [row[0].strip("`") for row in table[1:]] == [*RULES]
 
 
 def test_every_rule_is_planted_here() -> None:
