@@ -1,4 +1,4 @@
-"""What was true of a correct history at every row, for damages to know where they do harm; the register of damages."""
+"""What was true of a correct history at every row, so that damages know where they do harm; their register."""
 
 from __future__ import annotations
 
