@@ -126,8 +126,10 @@ class Client:
 
     async def _visit(self, process: Process) -> None:
         """Work in a session of another process; that will find out and be told so."""
-        others = [number for number in range(self.writers) if number not in process.writers]
-        whose = self.random.choice(others or [self.number])
+        # One visitor for each session: whoever closes it would close it for all of its process.
+        whose = (self.number + 1) % self.writers
+        if whose in process.writers:
+            whose = self.number
         session = await process.open_session(_cwd_of(whose), f"w{whose}", self.random.choice(("active", None)))
         await self._visits.make(self.random.choice(("patch", "read", "add")), session)
         if whose != self.number:
