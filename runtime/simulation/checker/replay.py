@@ -131,7 +131,7 @@ class Replay:
     def past(self, process: str, names: Names, offset: int) -> Trio | None:
         """The three scopes as they were ``offset`` boundaries ago; None if that is not known here.
 
-        A session that keeps its view does not count the boundaries of whoever changed it, and nobody knows for how long.
+        A session that keeps its view does not count the boundaries of whoever changed it; nobody knows for how long.
         """
         if (process, names[2]) in self._fenced:
             return None
