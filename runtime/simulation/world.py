@@ -223,14 +223,13 @@ class World:
 
     async def _look_at_leaving(self, process: Process) -> None:
         """A process has closed the store, or was asked to end before it had quite opened it."""
-        calm = self.injector.counts.keys() <= HARMLESS
+        calm, machine = self.injector.counts.keys() <= HARMLESS, self.grounds.machine
+        if calm and is_recorded(machine, machine.table.running[process.name]):
+            self.found("unclean-close", f"{process.name} has ended, and is still among those who have the store open")
         if process.has_opened:
             report = await process.unrecorded.aclose()
             self.troubles.note_closing(process.name, report, calm=calm)
             self._look_at_pi_lock(process, report)
-        machine = self.grounds.machine
-        if calm and is_recorded(machine, machine.table.running[process.name]):
-            self.found("unclean-close", f"{process.name} has ended, and is still among those who have the store open")
 
     def _look_at_pi_lock(self, process: Process, report: CloseReport | None) -> None:
         """A process has opened the store, or left it with this report."""
