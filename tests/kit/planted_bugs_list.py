@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
-from kit import planted_bugs_calls, planted_bugs_files
+from kit.planted_bugs_files import BUGS as FILES
+from kit.planted_bugs_rows import BUGS as ROWS
+from kit.planted_bugs_tasks import BUGS as TASKS
+from kit.planted_bugs_transactions import BUGS as TRANSACTIONS
 
-BUGS = (*planted_bugs_files.BUGS, *planted_bugs_calls.BUGS)
+BUGS = (*FILES, *ROWS, *TRANSACTIONS, *TASKS)

@@ -1,4 +1,4 @@
-"""Planted defects of calls: following, requests, transactions, cancellation, watching."""
+"""Planted defects of following, of request ids and of reading."""
 
 from __future__ import annotations
 
@@ -173,99 +173,5 @@ BUGS = (
         20,
         frozenset(["double-write", "outcome-lies", "torn-write", "wrong-revision"]),
         (17, 60),
-    ),
-    Bug(
-        "answer a repeated transaction with its old conflict",
-        "the next attempt is judged anew (I4)",
-        (Edit("store.requests:Requests.known", 'if found.code == "E_CONFLICT":', "if False:"),),
-        "slow=0.3",
-        (3, 6, 40),
-        1,
-        30,
-        frozenset(["false-conflict"]),
-        (5, 60),
-    ),
-    Bug(
-        "commit a transaction in spite of conflicts",
-        "a transaction rests on what is so (X2)",
-        (
-            Edit(
-                "store.transactions:stage_transaction",
-                "            if conflicts or own:\n                raise conflict_error([*conflicts, *own])\n",
-                "",
-            ),
-        ),
-        "slow=0.1",
-        (3, 6, 40),
-        5,
-        30,
-        frozenset(["not-serializable"]),
-        (5, 60),
-    ),
-    Bug(
-        "do not look again at what was absent",
-        "absence is read too (X2)",
-        (
-            Edit(
-                "store.transactions:ReadStep.again",
-                "if now.is_same_as(self.outcome):",
-                "if self.outcome.code is not None or now.is_same_as(self.outcome):",
-            ),
-        ),
-        "slow=0.1",
-        (3, 6, 40),
-        10,
-        80,
-        frozenset(["not-serializable"]),
-        (4, 60),
-    ),
-    Bug(
-        "do not look again at key sets",
-        "keys are read too (X2)",
-        (
-            Edit(
-                "store.transactions:ReadStep.again",
-                "if now.is_same_as(self.outcome):",
-                'if self.projection == "keys" or now.is_same_as(self.outcome):',
-            ),
-        ),
-        "slow=0.1",
-        (3, 6, 60),
-        0,
-        80,
-        frozenset(["not-serializable"]),
-        (0, 60),
-    ),
-    Bug(
-        "look again only in scopes that were written",
-        "all reads count (X2)",
-        (
-            Edit(
-                "store.transactions:ReadStep.again",
-                "if now.is_same_as(self.outcome):",
-                "if self.path.root not in work._named or now.is_same_as(self.outcome):",
-            ),
-        ),
-        "slow=0.1",
-        (3, 6, 40),
-        5,
-        30,
-        frozenset(["not-serializable"]),
-        (5, 60),
-    ),
-    Bug(
-        "let a transaction that only reads pass",
-        "all reads were true at one moment (X2)",
-        (
-            Edit(
-                "store.transactions:stage_transaction", "if conflicts or own:", "if (conflicts or own) and work.names:"
-            ),
-        ),
-        "slow=0.1",
-        (3, 6, 60),
-        6,
-        80,
-        frozenset(["not-serializable"]),
-        (0, 60),
     ),
 )
