@@ -115,7 +115,7 @@ class SimulatedJournal:
         self, journals: SimulatedJournals, disk: Disk, layout: Layout, level: Durability, database: Database
     ) -> None:
         self._journals, self._disk, self._level, self._database = journals, disk, level, database
-        self.process = ""
+        self.process, self.is_closed = "", False
         self.path = layout.private("journal.db")
         self._watched = (self.path, self.path + "-wal", layout.private(TURN_LOCK))
         self.appended_bytes = 0
@@ -127,6 +127,8 @@ class SimulatedJournal:
 
     @property
     def _state(self) -> State:
+        if self.is_closed:
+            raise StoreError("E_DISK", f"{self.path}: it is closed; nothing was written", path=self.path)
         return self._database.state
 
     def _commit(self, state: State, size_bytes: int = 64) -> None:
@@ -282,7 +284,7 @@ class SimulatedJournal:
 
     def is_on_its_ground(self) -> bool:
         try:
-            return self._look() == self._ground
+            return not self.is_closed and self._look() == self._ground
         except StoreError:
             return False
 
@@ -291,4 +293,6 @@ class SimulatedJournal:
         return tuple((stat.device, stat.inode) if stat else None for stat in found)
 
     def close(self) -> None:
-        self._journals.close(self._database, self.process)
+        if not self.is_closed:
+            self.is_closed = True
+            self._journals.close(self._database, self.process)
