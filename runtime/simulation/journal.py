@@ -284,7 +284,7 @@ class SimulatedJournal:
 
     def is_on_its_ground(self) -> bool:
         try:
-            return not self.is_closed and self._look() == self._ground
+            return self._look() == self._ground
         except StoreError:
             return False
 
