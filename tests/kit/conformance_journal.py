@@ -390,6 +390,7 @@ class JournalConformance:
         world.disk.unlink(path)
         assert not journal.is_on_its_ground()  # J9
         world.disk.write_new(path, b"")
+        assert not journal.is_on_its_ground()
         journal.close()
 
     def test_sizes_grow_with_what_is_appended(self, world: JournalWorld) -> None:
