@@ -106,7 +106,8 @@ class Machinery:
     def _on_superseding(self, scope: str, row: NewRow) -> None:
         # What won is noted by the name of its row, since nobody knows yet whether that row will last.
         assert row.lineage is not None
-        found = read_files(self.machine).get(scope)
+        # Of other scopes the files may be half-way through a checkpoint.
+        found = read_files(self.machine, scope).get(scope)
         self.superseding[row.lineage.known[0].id] = (dict(found.value), found.revision) if found else ({}, 0)
 
     def _note_crash(self) -> None:
