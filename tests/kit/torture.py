@@ -105,7 +105,8 @@ class Torture:
         return self.state.parts[name].count / PARTS[name].goal, self._given[name]
 
     def _collect(self, done: set[Future[Outcome]]) -> None:
-        for future in done:
+        # In the order in which they were handed out: a set has none that two runs would share.
+        for future in [future for future in self._running if future in done]:
             name, piece = self._running.pop(future)
             try:
                 self._note(future.result())

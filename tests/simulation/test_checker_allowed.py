@@ -38,6 +38,16 @@ def test_a_session_that_another_process_changed_may_keep_its_view() -> None:
     assert story.rules() == {}
 
 
+def test_the_past_of_a_session_that_foreign_bytes_changed_may_be_that_of_the_view_it_keeps() -> None:
+    story = Story()
+    story.patch({"session": w("a")})
+    story.history.superseded.append(Superseded(2, "--a--/s", w("theirs")))
+    story.row = 2
+    story.patch({"cwd": w("b", "l")}, session=("/a", "t"))
+    story.read("session[1].working.k", "a")
+    assert story.rules() == {}
+
+
 def test_what_an_intent_owned_goes_with_it_and_what_others_own_stays() -> None:
     story = Story()
     story.patch({"cwd": {"intents": {"i": {"$ref": "cwd.working.k"}, "j": {"$ref": "cwd.lazy.x"}}}})
