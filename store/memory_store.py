@@ -175,7 +175,7 @@ class MemoryStore:
             self._wanted[scope] = found.wanted
             self.stale.discard(scope)
             if found.error is not None:
-                # Reads go on from the last image, if there is one; patches need a healthy scope (Ours-18).
+                # The last image stays for whoever continues it; neither reads nor patches show or change it (Ours-18).
                 self.errors[scope] = found.error
                 continue
             self.errors.pop(scope, None)
@@ -279,7 +279,7 @@ class MemoryStore:
         for (name, scope), image in zip(address.scopes(), self.trio(address), strict=True):
             if scope in self.errors:
                 unreadable[name] = self.errors[scope]
-            if image.state is not None or scope not in self.errors:
+            else:
                 scopes[name] = image.state or ABSENT
         self.lineage(address)
         return View(scopes, lambda: self.boundaries(address), self.history_limit, unreadable)

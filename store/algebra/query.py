@@ -28,11 +28,11 @@ class View:
     """What one session can read.
 
     Attributes:
-      scopes: every scope whose value is known.
+      scopes: every scope that can be read.
       history: gives the visible boundaries, oldest first, the head last; asked only when a path needs the past.
       limit: the history limit, 0…100.
-      unreadable: scopes that cannot be read, with the reason. A path whose root is such a scope fails with it. The
-        effective view fails only if the scope is not in ``scopes`` either.
+      unreadable: the others, with the reason. A path that looks at one fails with it, and so does the effective view:
+        what the scope held before, beside what the others hold now, was there at no moment.
     """
 
     scopes: Mapping[ScopeName, ScopeState]
@@ -42,14 +42,11 @@ class View:
 
     def states(self, path: ReadPath) -> tuple[ScopeState, ...]:
         """The scopes that ``path`` looks at, broadest first; raises the reason why one of them cannot be read."""
-        if path.root != "effective":
-            if path.root in self.unreadable:
-                _raise_again(self.unreadable[path.root])
-            return (self.scopes[path.root],)
-        for name in SCOPES:
-            if name not in self.scopes:
+        names = SCOPES if path.root == "effective" else (path.root,)
+        for name in names:
+            if name in self.unreadable:
                 _raise_again(self.unreadable[name])
-        return tuple(self.scopes[name] for name in SCOPES)
+        return tuple(self.scopes[name] for name in names)
 
 
 def _raise_again(error: StrataflowError) -> None:

@@ -105,15 +105,14 @@ async def test_a_scope_that_can_not_be_read_any_more_is_told_and_so_is_its_retur
         state.on_change(("--project--",), None)
         change = await next_or_none(watch)
         assert change is not None
-        # The effective view goes on from what was there last.
-        assert change.paths == ("cwd.working.n",)
+        assert change.paths == ("cwd.working.n", "working.n")
         with pytest.raises(StoreError, match="damaged"):
             await session.wait_for("cwd.working.n", bool)
         del state.errors["--project--"]
         state.on_change(("--project--",), None)
         change = await next_or_none(watch)
         assert change is not None
-        assert change.paths == ("cwd.working.n",)
+        assert change.paths == ("cwd.working.n", "working.n")
 
 
 async def test_rows_that_were_pruned_meanwhile_are_read_from_the_files(autojump_clock: MockClock) -> None:

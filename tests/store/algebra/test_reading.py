@@ -8,7 +8,7 @@ import pytest
 
 from kit.holds import holds
 from kit.pure_views import ORIGIN, ask, code, scope, view
-from strataflow.store.algebra import ReadError, StoreError, View, empty_scope, parse_path, read, read_shared
+from strataflow.store.algebra import ReadError, StoreError, View, parse_path, read, read_shared
 
 MEMORY = {"memory": [1, 2, 3], "rule": "strict!", "enabled": True}
 
@@ -196,7 +196,3 @@ def test_a_scope_that_cannot_be_read_fails_only_the_paths_that_need_it() -> None
             ask(blocked, path)
         assert caught.value is not reason
         assert caught.value.data == reason.data
-    loaded = View({**blocked.scopes, "session": empty_scope(ORIGIN)}, lambda: (ORIGIN,), 7, {"session": reason})
-    assert ask(loaded, "working.a") == {"value": 1}
-    with pytest.raises(StoreError, match="damaged"):
-        ask(loaded, "session.working")
