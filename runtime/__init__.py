@@ -41,12 +41,14 @@ from ..store import (
     pretty,
     shown,
 )
-from .assembly import CLOSE_DEADLINE_S, CloseReport, Runtime, RuntimeEvent
+from .assembly import Runtime
 from .benchmark import MEASURES, run_benchmark
 from .inspection import Inspector, inspect_store
 from .opening import open_runtime
 from .places import agent_folder, store_folder
+from .reports import CLOSE_DEADLINE_S, CloseReport, RuntimeEvent
 from .requests import Outcome, check_request_id
+from .run import Run
 from .session import Session
 from .session_log import LOG_LIMIT_DEFAULT
 from .transactions import Transaction
@@ -111,6 +113,7 @@ __all__ = [
     "Receipt",
     "Report",
     "RequestError",
+    "Run",
     "Runtime",
     "RuntimeEvent",
     "RuntimeFailed",

@@ -14,6 +14,7 @@ from ..actors import (
     Checkpoint,
     ChildSpec,
     CloseScopes,
+    HostRecorder,
     SessionActor,
     SessionCell,
     StoreWorld,
@@ -27,6 +28,7 @@ from ..store import (
     CheckpointReport,
     FlockLocks,
     Ground,
+    HostEntries,
     Json,
     LogEntry,
     MemoryStore,
@@ -40,41 +42,12 @@ from ..store import (
     shown,
 )
 from .joining import leave_store
+from .prompt_desk import PromptDesk
+from .reports import CLOSE_DEADLINE_S, CloseReport, RuntimeEvent
 from .requests import Outcome, ask_outcome
 from .session import Session
 from .session_log import session_log
 from .transactions_desk import TransactionDesk
-
-CLOSE_DEADLINE_S = 10.0
-_EVENTS_MAX = 1_000
-
-
-@final
-@attrs.frozen
-class CloseReport:
-    """What closing did.
-
-    Attributes:
-      was_last: no other process has the store open.
-      pi_lock_removed: Pi may use the store now (always true when it was shared with Pi).
-      left_behind: what could not be ended or written in time, in words; empty when all is well.
-      duration_s: how long it took.
-    """
-
-    was_last: bool
-    pi_lock_removed: bool
-    left_behind: tuple[str, ...]
-    duration_s: float
-
-
-@final
-@attrs.frozen
-class RuntimeEvent:
-    """Something that operators want to know: a failed checkpoint, a superseded scope, a replaced journal."""
-
-    name: str
-    time_ms: int
-    data: Json
 
 
 @final
@@ -93,6 +66,7 @@ class Runtime:
     _closing: trio.Lock = attrs.field(factory=trio.Lock)
     _report: CloseReport | None = None
     _is_closing: bool = False
+    prompts: PromptDesk = attrs.Factory(lambda self: PromptDesk(self._world), takes_self=True)
     desk: TransactionDesk = attrs.Factory(lambda self: TransactionDesk(self._world), takes_self=True)
 
     def __repr__(self) -> str:
@@ -118,13 +92,17 @@ class Runtime:
         """Who waits for changes of memory."""
         return self._world.hub
 
-    async def open_session(self, cwd: str, session_id: str = "main", mode: Mode | None = None) -> Session:
+    async def open_session(
+        self, cwd: str, session_id: str = "main", mode: Mode | None = None, *, entries: HostEntries | None = None
+    ) -> Session:
         """Open a session of this store.
 
         Args:
           cwd: an absolute working directory; it need not exist.
           session_id: names the session in its directory; an existing folder ``<id>`` or ``*_<id>`` is used.
           mode: selected for this session, also an existing one; None keeps its own, or takes the default for new ones.
+          entries: the session's own log, which then says what its mode is; memory adds checkpoints and markers to it.
+            Without one its files say it. Not looked at if the session is open already.
 
         Always a checkpoint. If it raises Cancelled, the session was not opened; what it needs may have been created.
 
@@ -143,7 +121,7 @@ class Runtime:
                 await self._end(found[0])
                 found = None
             if found is None:
-                cell = SessionCell(cwd, session_id, on_change=self.hub.wake)
+                cell = self._new_cell(cwd, session_id, entries)
                 settings = self._settings
                 store = self._store
 
@@ -157,6 +135,10 @@ class Runtime:
         if mode is not None and mode != found[0].mode:
             await session.set_mode(mode)
         return session
+
+    def _new_cell(self, cwd: str, session_id: str, entries: HostEntries | None) -> SessionCell:
+        host = HostRecorder(session_id, entries, self._world.clock.wall_ms, self._world.report)
+        return SessionCell(cwd, session_id, on_change=self.hub.wake, memory=self._state, host=host)
 
     async def checkpoint(self) -> CheckpointReport:
         """Write everything accepted to the canonical files now.

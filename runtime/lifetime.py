@@ -6,6 +6,7 @@ from typing import Protocol
 
 from ..actors import SessionCell, WatchHub
 from ..store import Json, LogEntry, SessionAddress
+from .prompt_desk import PromptDesk
 from .transactions_desk import TransactionDesk
 
 
@@ -19,6 +20,10 @@ class Lifetime(Protocol):
     @property
     def desk(self) -> TransactionDesk:
         """What its transactions share."""
+
+    @property
+    def prompts(self) -> PromptDesk:
+        """What the requests of its sessions share."""
 
     def check(self) -> None:
         """Raise StoreError E_CLOSED if the runtime is closed or this is a forked child (J11)."""

@@ -23,8 +23,8 @@ from ..store import (
 )
 from .call_arguments import no_members, only_member, read_arguments
 from .changes import always
-from .session_handle import SessionHandle
 from .session_log import LOG_LIMIT_DEFAULT
+from .session_runs import SessionRuns
 from .session_status import session_status
 from .transactions import Transaction, TransactionContext
 from .transactions_again import TRANSACT_ATTEMPTS, Transacting
@@ -35,7 +35,7 @@ T = TypeVar("T")
 
 @final
 @attrs.frozen(eq=False, repr=False)
-class Session(SessionHandle):
+class Session(SessionRuns):
     """One session of a store, open in this process. Made by ``runtime.open_session``.
 
     Every method raises StoreError E_CLOSED once the session or its runtime is closed, and in a forked child.
@@ -50,6 +50,7 @@ class Session(SessionHandle):
         cwd: Mapping[str, Any] | None = None,
         session: Mapping[str, Any] | None = None,
         request_id: str | None = None,
+        call_id: str | None = None,
     ) -> Receipt:
         """Change memory: the patches of one to three scopes, all of them or none.
 
@@ -58,6 +59,9 @@ class Session(SessionHandle):
 
         ``request_id``: your own name for this call, 1 to 200 characters that no other call of the store has. Asking
         again with it returns the first outcome, whatever else is given: see ``Runtime.outcome``.
+
+        What the author could not foresee is in ``receipt.state_updates`` and counts as told to the model. ``call_id``:
+        of the tool call whose result carries it; if that is missing in the next request, the request tells it.
 
         Always a checkpoint. If it raises Cancelled, nothing was written, or the change completes whole.
 
@@ -68,7 +72,7 @@ class Session(SessionHandle):
         given = {"global": global_, "cwd": cwd, "session": session}
         self._check()
         patches = {name: patch for name, patch in given.items() if patch is not None}
-        return await self._changes.patch(patches, always, request_id)
+        return await self._changes.patch(patches, always, request_id, call_id)
 
     async def accept_response(self, text: str, *, request_id: str | None = None) -> Receipt:
         """End the session's run with its final answer ``text``, which becomes the session's ``response``.
@@ -229,15 +233,22 @@ class Session(SessionHandle):
     # -- as a model calls ---------------------------------------------------------------------------------------
 
     async def call(
-        self, name: str, arguments: Any, *, admit: Callable[[], None] | None = None, request_id: str | None = None
-    ) -> Json:
-        """One of the tools as a model calls it, arguments unchecked: ``patch_state``, ``read_state``,
-        ``accept_response``, ``set_mode`` or ``status``. Returns the JSON of the result.
+        self,
+        name: str,
+        arguments: Any,
+        *,
+        admit: Callable[[], None] | None = None,
+        request_id: str | None = None,
+        call_id: str | None = None,
+    ) -> Any:
+        """One of the calls of the tool protocol, arguments unchecked: ``patch_state`` and ``read_state`` as a model
+        makes them, ``accept_response``, ``set_mode``, ``status``, ``begin_run``, ``context``, ``preflight``. Returns
+        the JSON of the result.
 
         ``admit``: called at the moment from which a change can not be withdrawn any more, perhaps several times. If it
         raises a StrataflowError, nothing is stored and the call raises that. Must not wait.
 
-        ``request_id``: as for ``patch_state``; for ``patch_state`` and ``accept_response`` only.
+        ``request_id``, ``call_id``: as for ``patch_state``; the first for ``patch_state`` and ``accept_response`` only.
 
         Cancellation as in the method of that name.
 
@@ -249,7 +260,7 @@ class Session(SessionHandle):
         admit = admit or always
         match name:
             case "patch_state":
-                return (await self._changes.patch(arguments, admit, request_id)).to_json()
+                return (await self._changes.patch(arguments, admit, request_id, call_id)).to_json()
             case "accept_response":
                 receipt = await self._changes.respond(arguments, admit, request_id)
                 return {"changed": receipt.changed, "step": receipt.step, "revision": receipt.revision}
@@ -264,6 +275,8 @@ class Session(SessionHandle):
             case "status":
                 no_members(arguments)
                 return await self.status()
+            case "begin_run" | "context" | "preflight":
+                return await self._call_run(name, arguments)
         raise RequestError("E_REQUEST", f"there is no call {shown(name)}", call=str(name)[:96])
 
     async def status(self) -> Json:

@@ -22,7 +22,11 @@ class SessionHandle:
     _state: MemoryStore
     _lifetime: Lifetime
     _changes: Changes = attrs.field(
-        init=False, default=attrs.Factory(lambda self: Changes(self._cell, self._store, self._actor), takes_self=True)
+        init=False,
+        default=attrs.Factory(
+            lambda self: Changes(self._cell, self._store, self._actor, self._lifetime.prompts.diagnostics),
+            takes_self=True,
+        ),
     )
 
     def __repr__(self) -> str:

@@ -38,8 +38,24 @@ from .disk_paths import check_path, disk_refusal, wrong_kind
 from .doctor import diagnose
 from .documents import MODES, Mode, RunRecord
 from .draft import Draft
+from .draft_runs import (
+    FindMissing,
+    nothing_missing,
+    scopes_in,
+    stage_activation,
+    stage_bootstrap,
+    stage_preparation,
+)
 from .findings import Diagnosis, Finding
 from .foreign import Stamp, write_aside
+from .host_entries import (
+    CHECKPOINT_ENTRY,
+    MARKER_ENTRY,
+    HostEntries,
+    HostPolicy,
+    checkpoint_data,
+    read_policy,
+)
 from .journal import SqliteJournal
 from .journal_reader import JournalReader
 from .journal_types import (
@@ -110,9 +126,11 @@ from .unlock import UnlockReport, unlock
 from .watched_paths import Change, WatchedPaths
 
 __all__ = [
+    "CHECKPOINT_ENTRY",
     "CHECKPOINT_LOCK",
     "HISTORY_LIMIT_DEFAULT",
     "HISTORY_LIMIT_MAX",
+    "MARKER_ENTRY",
     "MODES",
     "NOTHING",
     "OPEN_LOCK",
@@ -141,9 +159,12 @@ __all__ = [
     "Fence",
     "FileKind",
     "FileStat",
+    "FindMissing",
     "Finding",
     "FlockLocks",
     "Ground",
+    "HostEntries",
+    "HostPolicy",
     "Journal",
     "JournalReader",
     "JournalView",
@@ -207,6 +228,7 @@ __all__ = [
     "check_patch_arguments",
     "check_path",
     "checkpoint",
+    "checkpoint_data",
     "compact",
     "cwd_key",
     "detach",
@@ -228,6 +250,7 @@ __all__ = [
     "moment_of",
     "normalise_cwd",
     "note_ground",
+    "nothing_missing",
     "old_formats",
     "overlay",
     "parse_strict",
@@ -235,6 +258,7 @@ __all__ = [
     "prepare_shared",
     "pretty",
     "read",
+    "read_policy",
     "read_settings",
     "read_shared",
     "rebuild",
@@ -243,9 +267,13 @@ __all__ = [
     "renew_shared",
     "resolve_root",
     "restore_folders",
+    "scopes_in",
     "session_key",
     "settings_from",
     "shown",
+    "stage_activation",
+    "stage_bootstrap",
+    "stage_preparation",
     "stage_transaction",
     "status_of",
     "unlock",

@@ -95,10 +95,10 @@ class Draft:
         run = trio[2].run
         if run is None:
             if mode == "active":
-                self._create(address, trio, mode)
+                self.create(address, trio, RunRecord(mode))
         elif run.mode != mode:
             kept = attrs.evolve(run, mode=mode)
-            self._add(
+            self.add(
                 "lifecycle", address, trio, run=attrs.evolve(kept, specification=None) if mode == "active" else kept
             )
         return mode
@@ -109,7 +109,7 @@ class Draft:
         if trio[2].run is not None and trio[2].lineage is None:
             self.position += 1
             lineage = fresh_lineage(f"files:{self.new_id()}", self.position)
-            self._add("origin", address, trio, lineage=lineage, boundary=lineage.known[0])
+            self.add("origin", address, trio, lineage=lineage, boundary=lineage.known[0])
 
     def problem_of(self, address: SessionAddress) -> StrataflowError | None:
         """Why this session can not be written: a scope of it can not be read, or holds an old format."""
@@ -187,7 +187,7 @@ class Draft:
         trio, transition = self._moved_on(address, trio, staged, ended)
         if request_id is not None and len(self.rows) == count:
             # It changed nothing, and yet it must not change anything when it is asked for again, later.
-            self._add("lifecycle", address, trio)
+            self.add("lifecycle", address, trio)
         receipt = Receipt(
             changed=staged.changed,
             scopes=names,
@@ -215,8 +215,10 @@ class Draft:
             if ended is None or ended == trio[2].run:
                 return trio, None
             if trio[2].run is None:
-                return self._create(address, trio, run.mode), None
-            return self._add("lifecycle", address, trio, run=run), None
+                return self.create(
+                    address, trio, RunRecord(run.mode, bootstrap=run.bootstrap, specification=run.specification)
+                ), None
+            return self.add("lifecycle", address, trio, run=run), None
         if run.step >= STEP_MAX:
             raise CallError("E_SHAPE", "the session has used up its steps: fork it")
         lineage = None
@@ -226,7 +228,7 @@ class Draft:
         boundary = Boundary(self.new_id(), self._head_id(trio, lineage), self.position + 1)
         self.position += 1
         run = RunRecord(run.mode, run.step + 1, run.bootstrap, run.specification)
-        trio = self._add("transition", address, trio, run=run, lineage=lineage, boundary=boundary, staged=staged)
+        trio = self.add("transition", address, trio, run=run, lineage=lineage, boundary=boundary, staged=staged)
         return trio, boundary.id
 
     def _head_id(self, trio: Trio, lineage: Lineage | None) -> str:
@@ -234,13 +236,13 @@ class Draft:
         assert lineage is not None
         return lineage.head(image.state for image in trio if image.state is not None).id
 
-    def _create(self, address: SessionAddress, trio: Trio, mode: Mode) -> Trio:
+    def create(self, address: SessionAddress, trio: Trio, run: RunRecord) -> Trio:
         """A private origin over the current shared memory (store 6.2.2)."""
         self.position += 1
         lineage = fresh_lineage(f"patch:{self.new_id()}", self.position)
-        return self._add("origin", address, trio, run=RunRecord(mode), lineage=lineage, boundary=lineage.known[0])
+        return self.add("origin", address, trio, run=run, lineage=lineage, boundary=lineage.known[0])
 
-    def _add(
+    def add(
         self,
         kind: RowKind,
         address: SessionAddress,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import attrs
@@ -45,6 +45,18 @@ class Receipt:
     seq: int = 0
     # Shared with memory: to work out what was replaced costs nothing until somebody asks.
     _before: Before | None = attrs.field(default=None, eq=False, repr=False)
+    _reconcile: Callable[[], Json | None] | None = attrs.field(default=None, eq=False, repr=False)
+
+    @property
+    def state_updates(self) -> Json | None:
+        """What the author of a patch could not foresee: ``{projection, effective, lazy_navigation, cascaded}``, the
+        last two only if there is something to tell; None if everything came out as written.
+
+        ``projection`` is the id of the prompt's head that this updates, None if there is none yet. A model gets it with
+        the result of its call. None also for a call that was not a patch, and for one that was remembered by its
+        request id alone.
+        """
+        return self._reconcile() if self._reconcile is not None else None
 
     @property
     def replaced(self) -> Json:
@@ -64,6 +76,11 @@ class Receipt:
 
     def to_json(self) -> Json:
         """The result of ``patch_state`` as the tool protocol gives it."""
+        updates = self.state_updates
+        return self.kept() if updates is None else {**self.kept(), "state_updates": updates}
+
+    def kept(self) -> Json:
+        """What is kept of it under a request id: everything that does not depend on what was told before."""
         return {
             "changed": self.changed,
             "scopes": list(self.scopes),
@@ -99,7 +116,7 @@ def _leaves(value: Json, pointer: str) -> Iterator[tuple[str, Any]]:
 
 def receipt_row(receipt: Receipt) -> Json:
     """A receipt as the row of a call with a request id keeps it."""
-    return {**receipt.to_json(), "transition_id": receipt.transition_id, "seq": receipt.seq}
+    return {**receipt.kept(), "transition_id": receipt.transition_id, "seq": receipt.seq}
 
 
 def receipt_from(document: Json) -> Receipt:

@@ -36,11 +36,21 @@ REQUESTS_MAX = 4096
 REQUEST_BYTES_MAX = 64 << 20
 # How long requests may wait for another process once the client has said all it wanted (H5).
 FOREIGN_WAIT_S = 30.0
-CALLS = ("patch_state", "read_state", "accept_response", "status", "set_mode", "outcome")
+CALLS = (
+    "patch_state",
+    "read_state",
+    "accept_response",
+    "status",
+    "set_mode",
+    "outcome",
+    "begin_run",
+    "context",
+    "preflight",
+)
 # What may be asked again with a request id.
 NAMEABLE = ("patch_state", "accept_response")
 # Parts of the protocol that belong to context projection and runs.
-NOT_OFFERED = ("begin_run", "context", "preflight", "fork")
+NOT_OFFERED = ("fork",)
 
 
 @final

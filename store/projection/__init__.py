@@ -35,7 +35,7 @@ from .request import ContextRequest, HeadKind, RehydrationPhase
 from .run_rules import accepted_answer, failed_ending, next_rehydration_phase
 from .section import section_for, with_section, with_section_text
 from .trajectory import Handoff, leave_active, observed_anchor
-from .transitions import Transition, recent_transitions
+from .transitions import Transition, own_transitions, recent_transitions
 
 __all__ = [
     "NOTHING_SENT",
@@ -76,6 +76,7 @@ __all__ = [
     "leave_active",
     "next_rehydration_phase",
     "observed_anchor",
+    "own_transitions",
     "preflight",
     "preview_request",
     "project",
