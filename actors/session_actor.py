@@ -58,13 +58,14 @@ class AcceptResponse(Request[Receipt]):
     """End the current run, or an implicit one, with this answer (store 3.4), unless ``request_id`` was used before.
 
     ``admit`` is called when the answer is staged; it may raise instead, and then nothing is stored. ``wait``: to be
-    withdrawn by, from outside.
+    withdrawn by, from outside. ``run``: the run that it ends.
     """
 
     text: str
     admit: Callable[[], None] = _always
     request_id: str | None = None
     wait: Wait = attrs.field(factory=lambda: Wait("answer"))
+    run: object | None = None
 
 
 @final
@@ -103,8 +104,14 @@ class SessionActor:
             return receipt
 
         with message.wait.waiting():
-            return await self.store.ask(Commit(stage))
-        raise AssertionError("a wait that was withdrawn raises")
+            receipt = await self.store.ask(Commit(stage))
+        # Here and not in the caller's task, which may be cancelled while the answer is being accepted.
+        had_handoff = self.cell.context.handoff is not None
+        self.cell.context.answered(message.run)
+        self.cell.note_accepted()
+        if had_handoff:
+            self.cell.host.marker(reset=True)
+        return receipt
 
     # -- attaching ----------------------------------------------------------------------------------------------
 
@@ -179,8 +186,8 @@ class SessionActor:
     async def _carry_out(self, choice: Choice, admit: Callable[[], None]) -> None:
         cell, mode = self.cell, choice.mode
         if mode == "active" and cell.is_in_order:
-            # Nothing is stored, also in the middle of a run (L24). Memory is accepted as it is now all the same: another
-            # process may have written it, which this one has not seen yet.
+            # Nothing is stored, also in the middle of a run (L24). Memory is accepted as it is now all the same:
+            # another process may have written it, which this one has not seen yet.
             await self.store.ask(OpenScopes(cell.cwd, cell.session_id))
             admit()
             return

@@ -90,9 +90,11 @@ class SessionContext:
         self.carried = end_projection(self.carried, "run")
         self.phase = next_rehydration_phase(self.phase, "prompt-over-unfinished" if is_over_unfinished else "prompt")
 
-    def answered(self) -> None:
-        """The run's answer was accepted in active mode (L19)."""
-        self.run, self.prompt, self.handoff, self.awaits_bootstrap = None, None, None, False
+    def answered(self, run: object | None) -> None:
+        """The answer of a run was accepted in active mode (L19). Another one may have begun meanwhile."""
+        if self.run is run:
+            self.run, self.prompt = None, None
+        self.handoff, self.awaits_bootstrap = None, False
         self.carried = end_projection(self.carried, "answer")
         self.phase = next_rehydration_phase(self.phase, "answer")
 

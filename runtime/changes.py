@@ -114,7 +114,7 @@ class Changes:
             cell.waits.withdraw(newer, "answer")
             wait = Wait("answer")
             with cell.waits.begin(wait):
-                return await self._actor.ask(AcceptResponse(text, admit, request_id, wait))
+                return await self._actor.ask(AcceptResponse(text, admit, request_id, wait, cell.context.run))
 
     async def select(self, mode: Any, admit: Admit) -> Mode:
         """``set_mode``: off holds at once and asks nobody, passive holds before it is stored, active afterwards."""

@@ -280,8 +280,11 @@ class Session(SessionRuns):
         raise RequestError("E_REQUEST", f"there is no call {shown(name)}", call=str(name)[:96])
 
     async def status(self) -> Json:
-        """How this session is: mode, revision, step, history depth, sizes in bytes, problems. Changes nothing."""
+        """How this session is: mode, revision, step, history depth, sizes in bytes, problems, and how the store is.
+        Changes nothing; in off mode it looks at nothing, and tells the mode alone."""
         await self._before_reading(False)
+        if self._cell.mode == "off":
+            return session_status(self._cell, self._state)
         return {**session_status(self._cell, self._state), **await self._lifetime.status()}
 
     async def aclose(self) -> None:
