@@ -26,6 +26,7 @@ from ..store import (
     StrataflowError,
     stage_activation,
     stage_bootstrap,
+    stage_fork,
 )
 from ..store.projection import Handoff
 from .actor import ActorRef, Request, serve
@@ -72,13 +73,14 @@ class AcceptResponse(Request[Receipt]):
 @attrs.define(eq=False)
 class SessionActor:
     """One life. ``wanted`` is an explicit mode; None takes the session's own, ``fresh`` for a new one, ``unreadable``
-    for one whose files or log do not tell (store 7.4)."""
+    for one whose files or log do not tell (store 7.4). ``release``: drops memory of a session that is not open here."""
 
     cell: SessionCell
     store: ActorRef
     wanted: Mode | None
     fresh: Mode
     unreadable: Mode
+    release: Callable[[SessionAddress], None] = lambda address: None
 
     async def run(self, mailbox: Mailbox, task_status: trio.TaskStatus[None]) -> None:
         """Open the session, then serve."""
@@ -147,6 +149,8 @@ class SessionActor:
     def _take_over(self, policy: HostPolicy, mode: Mode) -> None:
         context = self.cell.context
         context.has_conversation = policy.has_conversation
+        if policy.is_fork_pending and self.cell.fork_from is None:
+            self.cell.fork_from = policy.fork_parent
         if policy.left_active_at is not None:
             context.handoff = Handoff(policy.left_active_at, keeps_context=policy.keeps_context)
 
@@ -223,6 +227,25 @@ class SessionActor:
         cell.note_accepted()
         cell.on_change()
 
+    async def _fork(self, parent_id: str, admit: Callable[[], None]) -> None:
+        """Copy the parent's memory, once (store 6.4)."""
+        cell = self.cell
+        parent = await self.store.ask(OpenScopes(cell.cwd, parent_id))
+        child = await self.store.ask(OpenScopes(cell.cwd, cell.session_id))
+
+        def stage(draft: Draft) -> None:
+            admit()
+            stage_fork(draft, parent, child)
+
+        try:
+            await self.store.ask(Commit(stage))
+        except StrataflowError:
+            self.forget(child)
+            raise
+        finally:
+            self.release(parent)
+        cell.fork_from = None
+
     def forget(self, address: SessionAddress) -> None:
         """Nobody looks at this memory any more. Asks for nothing, and never waits."""
         with suppress(trio.WouldBlock, StoreError):
@@ -238,6 +261,8 @@ class SessionActor:
     ) -> tuple[SessionAddress, StrataflowError | None]:
         """Load the session's memory as it is now and store the mode. Gives why it can not be used, if it can not: that
         blocks the session, it does not end it, since what is healthy can still be read (Ours-18)."""
+        if self.cell.fork_from is not None:
+            await self._fork(self.cell.fork_from, admit)
         address = await self.store.ask(OpenScopes(self.cell.cwd, self.cell.session_id))
         found: list[StrataflowError | None] = [None]  # returned, it would be raised here as the answer
         context = self.cell.context

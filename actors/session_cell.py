@@ -56,6 +56,7 @@ class SessionCell:
       problem: why memory can not be written although the mode wants it; the session is blocked or fenced.
       choice: the newest choice of a mode.
       context: what the session's prompts have been told.
+      fork_from: the session whose private memory is still to be copied, before any other memory is looked at.
       memory: the published root, where there is one.
       host: writes to the session's own log.
       waits: what is asked for and can still be withdrawn.
@@ -72,6 +73,7 @@ class SessionCell:
     is_closed: bool = False
     on_change: Callable[[], None] = lambda: None
     context: SessionContext = attrs.field(factory=SessionContext)
+    fork_from: str | None = None
     memory: MemoryStore | None = None
     host: HostRecorder = attrs.field(default=attrs.Factory(lambda self: HostRecorder(self.session_id), takes_self=True))
     waits: Waits = attrs.field(factory=Waits, init=False)
@@ -111,11 +113,15 @@ class SessionCell:
     def close(self) -> None:
         """From now on nobody may use the session."""
         self.is_closed = True
-        self.waits.withdraw(
-            StoreError("E_CLOSED", f"session {self.session_id} of {self.cwd} was closed; nothing was stored"),
-            *("mode", "preparation", "answer", "patch"),
-        )
+        self.withdraw_all()
         self.on_change()
+
+    def withdraw_all(self) -> None:
+        """Whatever waits comes to nothing: the session or its runtime is closing."""
+        text = f"session {self.session_id} of {self.cwd} was closed; nothing was stored"
+        self.waits.withdraw(StoreError("E_CLOSED", text), "mode", "preparation", "answer", "patch")
+        if self.choice is not None and not self.choice.is_done:
+            self.choice.wait.withdraw(StoreError("E_CLOSED", text))
 
     def choose(self, mode: Mode) -> Choice:
         """Begin a choice of active or passive, or join the one that is under way."""

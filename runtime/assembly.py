@@ -9,13 +9,8 @@ import attrs
 import trio
 
 from ..actors import (
-    Actor,
     ActorRef,
     Checkpoint,
-    ChildSpec,
-    CloseScopes,
-    HostRecorder,
-    SessionActor,
     SessionCell,
     StoreWorld,
     Supervisor,
@@ -35,18 +30,22 @@ from ..store import (
     Mode,
     SessionAddress,
     Settings,
+    Status,
     StoreError,
     StrataflowError,
     lock_holder_pid,
     normalise_cwd,
     shown,
 )
+from .host_log import note_pending_fork
+from .inspection import inspect_store
 from .joining import leave_store
 from .prompt_desk import PromptDesk
 from .reports import CLOSE_DEADLINE_S, CloseReport, RuntimeEvent
 from .requests import Outcome, ask_outcome
 from .session import Session
 from .session_log import session_log
+from .session_table import Opening, SessionTable
 from .transactions_desk import TransactionDesk
 
 
@@ -61,13 +60,18 @@ class Runtime:
     _store: ActorRef
     _settings: Settings
     _events: deque[RuntimeEvent]
-    _cells: dict[tuple[str, str], tuple[SessionCell, ActorRef]] = attrs.field(factory=dict)
-    _opening: trio.Lock = attrs.field(factory=trio.Lock)
     _closing: trio.Lock = attrs.field(factory=trio.Lock)
     _report: CloseReport | None = None
     _is_closing: bool = False
     prompts: PromptDesk = attrs.Factory(lambda self: PromptDesk(self._world), takes_self=True)
     desk: TransactionDesk = attrs.Factory(lambda self: TransactionDesk(self._world), takes_self=True)
+    _sessions: SessionTable = attrs.field(
+        init=False,
+        default=attrs.Factory(
+            lambda self: SessionTable(self._world, self._state, self._supervisor, self._store, self._settings),
+            takes_self=True,
+        ),
+    )
 
     def __repr__(self) -> str:
         return f"<Runtime {shown(self.store_path)}{' closed' if self._is_closing else ''}>"
@@ -113,32 +117,37 @@ class Runtime:
         self.check()
         if mode is not None and mode not in MODES:
             raise CallError("E_SHAPE", f"mode {shown(mode)} is not one of {', '.join(MODES)}")
-        cwd = normalise_cwd(cwd)
-        async with self._opening:
-            found = self._cells.get((cwd, session_id))
-            if found is not None and found[0].is_closed:
-                # Whoever closed it was cancelled meanwhile.
-                await self._end(found[0])
-                found = None
-            if found is None:
-                cell = self._new_cell(cwd, session_id, entries)
-                settings = self._settings
-                store = self._store
+        return await self._open(normalise_cwd(cwd), session_id, Opening(mode, entries))
 
-                def start() -> Actor:
-                    return SessionActor(cell, store, mode, settings.mode or "off", settings.inactive_mode)
-
-                actor = await self._supervisor.start(ChildSpec(_name(cell), start))
-                found = self._cells[cwd, session_id] = (cell, actor)
-                mode = None
-        session = Session(found[0], self._store, found[1], self._state, self)
-        if mode is not None and mode != found[0].mode:
-            await session.set_mode(mode)
+    async def _open(self, cwd: str, session_id: str, opening: Opening) -> Session:
+        cell, actor, is_new = await self._sessions.open(cwd, session_id, opening)
+        session = Session(cell, self._store, actor, self._state, self)
+        if not is_new and opening.mode is not None and opening.mode != cell.mode:
+            await session.set_mode(opening.mode)
         return session
 
-    def _new_cell(self, cwd: str, session_id: str, entries: HostEntries | None) -> SessionCell:
-        host = HostRecorder(session_id, entries, self._world.clock.wall_ms, self._world.report)
-        return SessionCell(cwd, session_id, on_change=self.hub.wake, memory=self._state, host=host)
+    async def fork_session(self, parent: SessionCell, child_id: str, entries: HostEntries | None) -> Session:
+        """See ``Session.fork``."""
+        self.check()
+        if parent.session_id == child_id:
+            raise StoreError("E_BRANCH", f"session {shown(child_id)} can not be forked to itself: name another id")
+        if parent.mode == "off" and entries is not None:
+            # A later life of the child must know of it too (store 6.4.6).
+            note_pending_fork(entries, child_id, parent.session_id, self._world.clock.wall_ms())
+        return await self._open(parent.cwd, child_id, Opening(parent.mode, entries, parent.session_id))
+
+    async def inspect(self, cwd: str, session_id: str = "main") -> Status:
+        """How a session and its store are, looked at from outside, whatever mode it is in: nothing is opened, selected
+        or written (L39). What can not be read is part of it, never empty.
+
+        Always a checkpoint. It changes nothing, so Cancelled loses nothing.
+
+        Raises:
+          ConfigError, StoreError: the store can not be read at all, or the name is a bad one.
+        """
+        self.check()
+        look, limit = inspect_store(store=self.store_path), self._state.history_limit
+        return await self._world.threads.work(lambda: look.status(normalise_cwd(cwd), session_id, limit))
 
     async def checkpoint(self) -> CheckpointReport:
         """Write everything accepted to the canonical files now.
@@ -200,20 +209,7 @@ class Runtime:
 
     async def close_session(self, cell: SessionCell) -> None:
         """Close one session (``Session.aclose``)."""
-        # At once and for all handles; whoever opens the session again meanwhile waits for the end of this.
-        cell.close()
-        async with self._opening:
-            await self._end(cell)
-
-    async def _end(self, cell: SessionCell) -> None:
-        """End what serves a session. Until that is done the session stays known, so that nobody starts it twice."""
-        known = self._cells.get((cell.cwd, cell.session_id))
-        if known is None or known[0] is not cell:
-            return
-        await self._supervisor.stop_child(_name(cell))
-        if cell.address is not None and not self._is_closing:
-            await self._store.ask(CloseScopes(cell.address))
-        del self._cells[cell.cwd, cell.session_id]
+        await self._sessions.close(cell)
 
     async def aclose(self, deadline: float = CLOSE_DEADLINE_S) -> CloseReport:
         """Close: accept nothing more, finish what is accepted, write it to the canonical files, leave the store.
@@ -223,6 +219,7 @@ class Runtime:
         """
         started = trio.current_time()
         self._is_closing = True
+        self._sessions.withdraw_all()
         self.hub.wake()
         left: list[str] = []
         # Shielded, so that a cancelled program still leaves a store that others can use at once. It ends at the
@@ -272,7 +269,3 @@ class Runtime:
 def _turn_holder(ground: Ground) -> int | None:
     stat = ground.disk.stat(ground.layout.private(TURN_LOCK))
     return None if stat is None else lock_holder_pid(stat.device, stat.inode)
-
-
-def _name(cell: SessionCell) -> str:
-    return f"session {cell.session_id} in {cell.cwd}"

@@ -11,7 +11,7 @@ from typing import Any, final
 
 import attrs
 
-from ..store import CallError, Json, RealDisk, compact, parse_strict, resolve_root
+from ..store import MARKER_ENTRY, CallError, HostEntries, Json, RealDisk, compact, parse_strict, resolve_root
 
 
 @final
@@ -82,3 +82,9 @@ class JsonlEntries:
         start = b"\n" if self._is_torn else b""
         self._disk.append(self.path, start + compact(entry).encode() + b"\n")
         self._is_torn = False
+
+
+def note_pending_fork(entries: HostEntries, child_id: str, parent_id: str, now_ms: int) -> None:
+    """A child of a session that is off: its memory is copied when a mode is chosen for it (store 6.4.6)."""
+    data = {"owner": child_id, "at": now_ms, "mode": "off", "forkPending": True, "parent": parent_id}
+    entries.append(MARKER_ENTRY, data)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from ..actors import SessionCell, WatchHub
-from ..store import Json, LogEntry, SessionAddress
+from ..store import HostEntries, Json, LogEntry, SessionAddress
 from .prompt_desk import PromptDesk
 from .transactions_desk import TransactionDesk
+
+if TYPE_CHECKING:
+    from .session import Session
 
 
 class Lifetime(Protocol):
@@ -33,6 +36,9 @@ class Lifetime(Protocol):
 
     async def log_for(self, address: SessionAddress, path: str | None, limit: int) -> list[LogEntry]:
         """Retained transitions that a session can see."""
+
+    async def fork_session(self, parent: SessionCell, child_id: str, entries: HostEntries | None) -> Session:
+        """Open a session that begins with another one's private memory."""
 
     async def close_session(self, cell: SessionCell) -> None:
         """Close a session for one of its handles."""

@@ -242,8 +242,8 @@ class Session(SessionRuns):
         call_id: str | None = None,
     ) -> Any:
         """One of the calls of the tool protocol, arguments unchecked: ``patch_state`` and ``read_state`` as a model
-        makes them, ``accept_response``, ``set_mode``, ``status``, ``begin_run``, ``context``, ``preflight``. Returns
-        the JSON of the result.
+        makes them, ``accept_response``, ``set_mode``, ``status``, ``begin_run``, ``context``, ``preflight``,
+        ``fork``. Returns the JSON of the result.
 
         ``admit``: called at the moment from which a change can not be withdrawn any more, perhaps several times. If it
         raises a StrataflowError, nothing is stored and the call raises that. Must not wait.
@@ -275,7 +275,7 @@ class Session(SessionRuns):
             case "status":
                 no_members(arguments)
                 return await self.status()
-            case "begin_run" | "context" | "preflight":
+            case "begin_run" | "context" | "preflight" | "fork":
                 return await self._call_run(name, arguments)
         raise RequestError("E_REQUEST", f"there is no call {shown(name)}", call=str(name)[:96])
 

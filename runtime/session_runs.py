@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from ..store import CallError, Json
+from ..store import CallError, HostEntries, Json
 from ..store.projection import Message, PrefixReport
 from .call_arguments import only_member
 from .prompting import Prompting, checked_messages
 from .run import Run, RunContext, barrier, begin_run
 from .session_handle import SessionHandle
+
+if TYPE_CHECKING:
+    from .session import Session
 
 
 @attrs.frozen(eq=False, repr=False)
@@ -61,6 +64,23 @@ class SessionRuns(SessionHandle):
         self._check()
         self._cell.context.compacted()
 
+    async def fork(self, child_id: str, *, entries: HostEntries | None = None) -> Session:
+        """A new session of this directory that begins with this one's private memory as it is now, in its mode; open.
+
+        Its history begins here, its step is 0, and it has no run. From then on both are independent. While this session
+        is off the copy is put off until a mode is chosen for the child, and ``entries`` remembers that.
+
+        ``entries``: the child's own log, see ``Runtime.open_session``.
+
+        Always a checkpoint. If it raises Cancelled, the child was not made, or is there whole, and closed.
+
+        Raises:
+          StoreError: E_BRANCH if the child has memory or is open, or this session has none; E_UNSUPPORTED for a bad
+            name; the reason why one of them can not be used; others as ``set_mode``.
+        """
+        self._check()
+        return await self._lifetime.fork_session(self._cell, child_id, entries)
+
     def _prompting(self) -> Prompting:
         lifetime = self._lifetime
         return Prompting(self._cell, self._store, self._state, lifetime.prompts, lifetime.desk, self._check)
@@ -70,6 +90,10 @@ class SessionRuns(SessionHandle):
         if name == "begin_run":
             begin_run(self._prompting(), self._changes, only_member(arguments, "prompt"), None)
             return {}
+        if name == "fork":
+            child_id = only_member(arguments, "session")
+            child = await self.fork(child_id)
+            return {"session": child.session_id}
         if name == "context":
             return await self.project(only_member(arguments, "messages"))
         calls = only_member(arguments, "calls")

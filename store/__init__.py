@@ -38,6 +38,7 @@ from .disk_paths import check_path, disk_refusal, wrong_kind
 from .doctor import diagnose
 from .documents import MODES, Mode, RunRecord
 from .draft import Draft
+from .draft_forks import check_fork, stage_fork
 from .draft_runs import (
     FindMissing,
     nothing_missing,
@@ -224,6 +225,7 @@ __all__ = [
     "WatchedPaths",
     "apply_patch",
     "changed_scopes",
+    "check_fork",
     "check_index",
     "check_patch_arguments",
     "check_path",
@@ -273,6 +275,7 @@ __all__ = [
     "shown",
     "stage_activation",
     "stage_bootstrap",
+    "stage_fork",
     "stage_preparation",
     "stage_transaction",
     "status_of",

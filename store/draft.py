@@ -252,9 +252,10 @@ class Draft:
         lineage: Lineage | None = None,
         boundary: Boundary | None = None,
         staged: StagedCall | None = None,
+        copied: ScopeState | None = None,
     ) -> Trio:
         """Add one row and move the draft's images over it. (D1, D2)"""
-        parts, states = scope_parts(trio, run, lineage, boundary, staged, self.store.history_limit)
+        parts, states = scope_parts(trio, run, lineage, boundary, staged, self.store.history_limit, copied)
         row = NewRow(
             writer=self.store.writer,
             kind=kind,

@@ -7,7 +7,7 @@ tell which mode the session is in, whether a run is unfinished, and why writing 
     state-flow-snapshot      {boundary, mode, step, bootstrap?, specification?}
                              {"mode": "passive" | "off"}, before any memory
     state-flow-passive-stop  {owner, at, from, preserveContext, mode,
-                              persistenceError, memoryDeferred, forkPending, reset}
+                              persistenceError, memoryDeferred, forkPending, parent, reset}
 
 Everything else in the log is the host's. Of it only ``{"type": "message", "message": {"role": …}}`` is looked at.
 """
@@ -51,7 +51,7 @@ class HostPolicy:
       fence: why writing is paused.
       left_active_at: when active was left, epoch milliseconds, if that boundary is retained.
       keeps_context: whether all messages before that boundary stay.
-      is_fork_pending: the parent's memory is still to be copied.
+      is_fork_pending: the memory of ``fork_parent`` is still to be copied.
       has_conversation: whether there are turns; ``has_news``: since the newest usable checkpoint.
     """
 
@@ -67,6 +67,7 @@ class HostPolicy:
     left_active_at: float | None = None
     keeps_context: bool = False
     is_fork_pending: bool = False
+    fork_parent: str | None = None
     has_conversation: bool = False
     has_news: bool = False
 
@@ -182,7 +183,9 @@ def _own_marker(data: Json, *, is_newer: bool) -> dict[str, Any]:
             said["fence"] = error
         if type(mode) is str and mode in ("passive", "off"):
             said |= {"mode": mode, "is_unavailable": False}
+        parent = data.get("parent")
         said["is_fork_pending"] = data.get("forkPending") is True
+        said["fork_parent"] = parent if type(parent) is str else None
     return said
 
 

@@ -46,11 +46,10 @@ CALLS = (
     "begin_run",
     "context",
     "preflight",
+    "fork",
 )
 # What may be asked again with a request id.
 NAMEABLE = ("patch_state", "accept_response")
-# Parts of the protocol that belong to context projection and runs.
-NOT_OFFERED = ("fork",)
 
 
 @final
@@ -286,8 +285,6 @@ def answer_line(id_: Any, result: Any, error: StrataflowError | None) -> bytes:
 
 def _check(request: ToolRequest) -> None:
     name = request.call
-    if name in NOT_OFFERED:
-        raise RequestError("E_REQUEST", f"the call {name!r} is not offered by this version", call=name)
     if name not in CALLS:
         known = ", ".join([*CALLS, "cancel"])
         raise RequestError("E_REQUEST", f"there is no call {shown(name)}; there are {known}", call=name[:96])
