@@ -6,6 +6,7 @@ not be written nothing else changes, and one event says so.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -14,7 +15,7 @@ from typing import Any, Final, Literal, final
 import attrs
 
 from ..actors import SessionCell
-from ..store import CallError, Json, StoreError, StrataflowError, compact, detach
+from ..store import CallError, Json, RealDisk, StoreError, StrataflowError, compact, detach, resolve_root
 from ..store.projection import Verdict
 
 Category = Literal["invalid-patch", "publication-conflict", "finalization", "barrier-block"]
@@ -23,6 +24,35 @@ DIAGNOSTICS_FILE: Final = "logs/strataflow.jsonl"
 # Adds a line to the log; raises StoreError or OSError.
 Append = Callable[[bytes], None]
 _WITHDRAWN = ("E_ABORTED", "E_CLOSED", "E_OFF")
+
+
+@final
+@attrs.frozen
+class LogFile:
+    """The file of the log, below an agent directory. Its folders are made when they are missing; none may be a link.
+
+    Attributes:
+      store: the store's folder. Nothing is written if the file would lie in it.
+    """
+
+    agent_dir: str
+    store: str
+
+    def append(self, line: bytes) -> None:
+        """Add a line. Blocks for as long as a small file operation takes.
+
+        Raises:
+          StoreError: E_DISK; E_CORRUPT for a link or a folder where the file should be.
+        """
+        root = resolve_root(self.agent_dir)
+        path = f"{root}/{DIAGNOSTICS_FILE}"
+        if path.startswith(self.store.rstrip("/") + "/"):
+            return
+        disk = RealDisk(root)
+        if disk.stat(path) is None:
+            os.makedirs(root, 0o700, exist_ok=True)
+            disk.make_folder(path.rpartition("/")[0])
+        disk.append(path, line)
 
 
 @final

@@ -55,6 +55,8 @@ class Seams:
     open_journal: OpenJournal
     open_bell: Callable[[Ground], JournalBell] = lambda ground: PollingBell()
     find_missing: FindMissing = nothing_missing
+    # Adds a line to the diagnostics log, if the operator wants one.
+    append_log: Callable[[bytes], None] | None = None
 
 
 @attrs.frozen

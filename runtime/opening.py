@@ -27,6 +27,7 @@ from ..store import (
 )
 from .assembly import Runtime
 from .bell import open_bell
+from .diagnostics import Diagnostics, LogFile
 from .joining import Choices, Seams, join_store, leave_store
 from .places import agent_folder, store_folder
 from .prompt_desk import PromptDesk
@@ -70,7 +71,10 @@ async def open_runtime(
     locks = FlockLocks(above)
     ground = Ground(RealDisk(above), locks, RealProcessTable(), Layout(root))
     async with open_threads(locks) as threads:
-        seams = Seams(ground, threads, SystemClock(), RandomIds(), _open_journal, open_bell, missing_sources)
+        log = LogFile(agent_folder(agent_dir), root)
+        seams = Seams(
+            ground, threads, SystemClock(), RandomIds(), _open_journal, open_bell, missing_sources, log.append
+        )
         async with open_runtime_in(seams, durability, history_limit, share_with_pi) as runtime:
             yield runtime
 
@@ -100,7 +104,9 @@ async def open_runtime_in(
         runtime: Runtime | None = None
         try:
             actor = await supervisor.start(ChildSpec("store", _store_starter(world, state)))
-            prompts = PromptDesk(world, find_missing=seams.find_missing)
+            append = seams.append_log if settings.logging else None
+            diagnostics = Diagnostics(append, world.clock.wall_ms, report)
+            prompts = PromptDesk(world, diagnostics, seams.find_missing)
             runtime = Runtime(world, state, supervisor, actor, settings, events, prompts=prompts)
             yield runtime
         finally:
