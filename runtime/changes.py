@@ -80,7 +80,9 @@ class Changes:
                 raise CallError("E_SELECTION", "the session's memory was selected anew meanwhile; call again")
             with suppress(StoreError):  # an earlier call with this id may have an outcome all the same
                 before["scopes"] = scopes_in(draft, address)
+            count = len(draft.rows)
             receipt = draft.stage_patch(address, patches, request_id)
+            before["is_remembered"] = request_id is not None and len(draft.rows) == count
             cell.context.note_own(receipt.transition_id)
             return receipt
 
@@ -91,6 +93,8 @@ class Changes:
         after = cell.scopes()
         if after is None or "scopes" not in before:
             return receipt
+        if before["is_remembered"] and cell.context.carried.projection_id is None:
+            return receipt  # the first outcome once more, and nobody was told anything in between
         call = AcceptedCall(
             patches=patches,
             before=before["scopes"],

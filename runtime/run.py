@@ -169,6 +169,10 @@ class RunContext:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
+        self.leave()
+
+    def leave(self) -> None:
+        """The body has ended: the run is over, with an answer or without."""
         self._home.cell.context.end_run(self._open.pop())
 
 
