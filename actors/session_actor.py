@@ -266,7 +266,7 @@ class SessionActor:
         address = await self.store.ask(OpenScopes(self.cell.cwd, self.cell.session_id))
         found: list[StrataflowError | None] = [None]  # returned, it would be raised here as the answer
         context = self.cell.context
-        bootstrap = context.has_conversation or context.handoff is not None
+        bootstrap = context.has_conversation
 
         def stage(draft: Draft) -> None:
             admit()
