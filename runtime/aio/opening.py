@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from types import TracebackType
+from typing import final
 
+import attrs
 import trio
 
-from ...store import Durability, StrataflowError
+from ...store import Durability, StoreError, StrataflowError
 from ..assembly import Runtime as TrioRuntime
 from ..opening import open_runtime as open_on_trio
 from .bridge import Bridge, settle
@@ -31,49 +34,81 @@ async def open_runtime(
 
     Raises: as there. RuntimeFailed cancels the body and is raised at its end.
     """
-    bridge = Bridge(asyncio.get_running_loop())
-    owner = asyncio.current_task()
-    opened: asyncio.Future[TrioRuntime] = asyncio.get_running_loop().create_future()
-    failure: list[BaseException] = []
-    end = trio.Event()
 
-    async def hold() -> None:
-        # One trio task enters and leaves: its nurseries belong to it.
-        async with open_on_trio(
+    def open_there() -> AbstractAsyncContextManager[TrioRuntime]:
+        return open_on_trio(
             agent_dir, store=store, durability=durability, history_limit=history_limit, share_with_pi=share_with_pi
-        ) as runtime:
-            bridge.tell(lambda: settle(opened, runtime, None))
-            await end.wait()
+        )
 
-    def note(task: asyncio.Task[None]) -> None:
+    opening = _Opening(open_there)
+    async with opening:
+        yield Runtime(opening.bridge, opening.runtime)
+
+
+@final
+@attrs.define(eq=False)
+class _Opening:
+    """One runtime, from the start of its thread to the end of it."""
+
+    open_there: Callable[[], AbstractAsyncContextManager[TrioRuntime]]
+    bridge: Bridge = attrs.field(factory=lambda: Bridge(asyncio.get_running_loop()), init=False)
+    _opened: asyncio.Future[TrioRuntime] = attrs.field(
+        factory=lambda: asyncio.get_running_loop().create_future(), init=False
+    )
+    _owner: asyncio.Task[None] | None = attrs.field(factory=asyncio.current_task, init=False)
+    _failure: list[BaseException] = attrs.field(factory=list, init=False)
+    _end: trio.Event = attrs.field(factory=trio.Event, init=False)
+    _holding: asyncio.Task[None] | None = attrs.field(default=None, init=False)
+
+    @property
+    def runtime(self) -> TrioRuntime:
+        """The runtime on the other side, once it is open."""
+        return self._opened.result()
+
+    async def __aenter__(self) -> None:
+        try:
+            await self.bridge.start()
+            self._holding = asyncio.ensure_future(self.bridge.call(self._hold))
+            self._holding.add_done_callback(self._note)
+            await self._opened
+        except BaseException:
+            await self._close()
+            raise
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self._close()
+        if self._failure and isinstance(error, asyncio.CancelledError):
+            if self._owner is not None:
+                self._owner.uncancel()
+            raise self._failure[0] from None
+
+    async def _hold(self) -> None:
+        # One trio task enters and leaves: its nurseries belong to it.
+        async with self.open_there() as runtime:
+            self.bridge.tell(lambda: settle(self._opened, runtime, None))
+            await self._end.wait()
+
+    def _note(self, task: asyncio.Task[None]) -> None:
         if task.cancelled():
             return
         error = task.exception()
-        if error is not None and not opened.done():
-            opened.set_exception(error)
+        if error is not None and not self._opened.done():
+            self._opened.set_exception(error)
         elif error is not None:
-            failure.append(error)
-            if owner is not None:
-                owner.cancel()
+            # The body must learn that nothing works any more, wherever it waits.
+            self._failure.append(error)
+            if self._owner is not None:
+                self._owner.cancel()
 
-    try:
-        await bridge.start()
-        holding = asyncio.ensure_future(bridge.call(hold))
-        holding.add_done_callback(note)
-        try:
-            yield Runtime(bridge, await opened)
-        except asyncio.CancelledError:
-            if not failure:
-                raise
-            if owner is not None:
-                owner.uncancel()
-            raise failure[0] from None
-        finally:
-            if not holding.done():
-                bridge.ask(end.set)
-            await _ended(holding)
-    finally:
-        await bridge.stop()
+    async def _close(self) -> None:
+        if self._holding is not None:
+            if not self._holding.done():
+                with suppress(StoreError):  # the other side is ending by itself
+                    self.bridge.ask(self._end.set)
+            await _ended(self._holding)
+        await self.bridge.stop()
 
 
 async def _ended(task: asyncio.Task[None]) -> None:

@@ -103,7 +103,7 @@ SURFACES = Layer(
 )
 FACE = Layer(
     "face",
-    _STORE_DOORS | {_ACTORS, _RUNTIME},
+    _STORE_DOORS | {_ACTORS, _RUNTIME, f"{_RUNTIME}.aio", f"{_RUNTIME}.continuation"},
     frozenset(),
     frozenset({"trio", "attrs"}),
     refused=frozenset({"sqlite3"}),

@@ -72,7 +72,6 @@ def test_functions_of_transact_run_on_the_asyncio_loop_and_may_retry(tmp_path: P
 
         async def take(tx: aio.Transaction) -> Any:
             assert asyncio.get_running_loop() is loop
-            await asyncio.sleep(0)
             found = tx.read("session.working").value or {}
             if not found.get("ready"):
                 await tx.retry()
@@ -99,7 +98,8 @@ def test_a_cancelled_task_withdraws_its_call_and_waits_for_the_end(tmp_path: Pat
         session = await runtime.open_session(CWD, "main", "active")
         with turn_held(root):
             task = asyncio.create_task(session.patch_state(session={"working": {"never": 1}}))
-            await asyncio.sleep(0.02)
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(asyncio.shield(task), 0.02)
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await task
@@ -231,7 +231,7 @@ def test_timers_of_the_asyncio_loop_are_in_time_while_the_other_loop_works(tmp_p
         late = []
         while not working.done():
             started = time.perf_counter()
-            await asyncio.sleep(0.001)
+            await asyncio.wait((working,), timeout=0.001)
             late.append(time.perf_counter() - started - 0.001)
         late.sort()
         assert late[len(late) // 2] < 0.005
