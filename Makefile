@@ -2,7 +2,7 @@
 # Needs git, make and Python 3.11 or newer with venv. `make PYTHON=/path/to/python3 ...` picks an interpreter.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format types wheel-check acceptance bench clean
+.PHONY: help demo test lint format types wheel-check acceptance bench torture clean
 
 BIN := .venv/bin
 export PYTHON
@@ -38,8 +38,16 @@ acceptance: .venv/.installed-dev ## write docs/acceptance.md anew from the marke
 bench: .venv/.installed ## measure
 	$(BIN)/strataflow bench
 
+# For `make torture`: how long it may take, and how many processes work.
+MINUTES ?= 30
+JOBS ?= 2
+PARTS ?= soak,processes,crash states,worlds
+
+torture: .venv/.installed-dev ## crash states, simulated worlds, killed processes and a soak: MINUTES=30 JOBS=2
+	PYTHONPATH=tests $(BIN)/python -m kit.torture --minutes "$(MINUTES)" --jobs "$(JOBS)" --parts "$(PARTS)"
+
 clean: ## remove everything that these commands made
-	rm -rf .venv build dist .coverage .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	rm -rf .venv build dist .coverage .torture .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # Stamps: installing is repeated when the list of dependencies changes, not on every call. A stamp is written last,

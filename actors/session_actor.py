@@ -144,7 +144,7 @@ class SessionActor:
         cell.context.attach(is_resumed=is_resumed or (record is not None and record.step > 0))
         if problem is None:
             cell.note_accepted()
-        cell.on_change()
+        cell.on_change(cell.watch_name)
 
     def _take_over(self, policy: HostPolicy, mode: Mode) -> None:
         context = self.cell.context
@@ -225,7 +225,7 @@ class SessionActor:
             context.change_mode("active")
             context.awaits_bootstrap = was != "active" and not context.has_conversation
         cell.note_accepted()
-        cell.on_change()
+        cell.on_change(cell.watch_name)
 
     async def _fork(self, parent_id: str, admit: Callable[[], None]) -> None:
         """Copy the parent's memory, once (store 6.4)."""

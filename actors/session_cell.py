@@ -61,7 +61,7 @@ class SessionCell:
       host: writes to the session's own log.
       waits: what is asked for and can still be withdrawn.
       is_closed: nobody may use it any more (set by ``close``, which the runtime calls).
-      on_change: called when the mode was selected anew and when the session is closed.
+      on_change: called with ``watch_name`` when the mode was selected anew and when the session is closed.
     """
 
     cwd: str
@@ -71,12 +71,25 @@ class SessionCell:
     problem: StrataflowError | None = None
     choice: Choice | None = None
     is_closed: bool = False
-    on_change: Callable[[], None] = lambda: None
+    on_change: Callable[[str], None] = lambda _: None
     context: SessionContext = attrs.field(factory=SessionContext)
     fork_from: str | None = None
     memory: MemoryStore | None = None
     host: HostRecorder = attrs.field(default=attrs.Factory(lambda self: HostRecorder(self.session_id), takes_self=True))
     waits: Waits = attrs.field(factory=Waits, init=False)
+
+    @property
+    def watch_name(self) -> str:
+        """What the session's watches listen to beside its scopes, to hear of the session itself. No folder's name."""
+        return f"\0{self.cwd}\0{self.session_id}"
+
+    def watched(self) -> list[str]:
+        """What those listen to who want to know of every change that this session may see.
+
+        Raises:
+          CallError: E_OFF, E_BRANCH.
+        """
+        return [*(scope for _, scope in self.readable().scopes()), self.watch_name]
 
     # -- memory -------------------------------------------------------------------------------------------------
 
@@ -114,7 +127,7 @@ class SessionCell:
         """From now on nobody may use the session."""
         self.is_closed = True
         self.withdraw_all()
-        self.on_change()
+        self.on_change(self.watch_name)
 
     def withdraw_all(self) -> None:
         """Whatever waits comes to nothing: the session or its runtime is closing."""
@@ -147,7 +160,7 @@ class SessionCell:
         if was != "off":
             self.host.marker(**{"from": was, "mode": "off", "memoryDeferred": True})
             self.context.change_mode("off")
-        self.on_change()
+        self.on_change(self.watch_name)
 
     def go_passive(self) -> None:
         """Passive holds from here on; storing it is to follow."""
@@ -166,7 +179,7 @@ class SessionCell:
             self.host.marker(**{"from": was, "preserveContext": handoff.keeps_context, "mode": "passive"})
         self.mode = "passive"
         self.context.change_mode("passive", handoff)
-        self.on_change()
+        self.on_change(self.watch_name)
 
     def fence(self, cause: StrataflowError) -> None:
         """The choice of passive could not be stored: nothing is written until a choice is (L27)."""

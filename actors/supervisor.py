@@ -5,7 +5,8 @@ One task keeps one child through all its lives, whose phases are drawn in ``chil
 Invariants:
   V1  Children end in the reverse of their starting order, whether the body returned, raised or was cancelled.
   V2  When the context is left, no child runs and every ask of every child has ended.
-  V3  No failure is lost: it is restarted after (and logged), or it comes out of the context, alone or in a group.
+  V3  No failure is lost: it is restarted after (and logged), asked for with ``take_errors``, or it comes out of the
+      context, alone or in a group.
   V4  Leaving takes at most the sum of the shutdown times when nobody cancels, and no waiting at all when somebody
       does, apart from what the children themselves shield.
 
@@ -23,7 +24,7 @@ from typing import final
 import attrs
 import trio
 
-from ..store import RuntimeFailed, StoreError
+from ..store import RuntimeFailed, StoreError, StrataflowError
 from .actor import ActorRef, run_life
 from .child import ActorSpec, Child, ChildStatistics, Phase
 from .mailbox import Mailbox
@@ -111,6 +112,13 @@ class Supervisor:
         failures = list(self._failures.values())
         self._failures.clear()
         _raise_all(failures)
+
+    def take_errors(self) -> list[StrataflowError]:
+        """What children that were stopped or cancelled were unable to do, if nobody was told yet. Bugs stay (V3)."""
+        told = {child: error for child, error in self._failures.items() if isinstance(error, StrataflowError)}
+        for child in told:
+            del self._failures[child]
+        return [*told.values()]
 
     def statistics(self) -> SupervisorStatistics:
         """Numbers of this moment."""

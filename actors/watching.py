@@ -65,10 +65,14 @@ class WatchHub:
                 listener.note(scope, row)
 
     def wake(self) -> None:
-        """Everybody looks again: a session or the runtime has ended, or a mode was selected."""
-        for listeners in self._by_scope.values():
-            for listener in listeners.values():
-                listener.lot.unpark_all()
+        """Everybody looks again: the runtime has ended."""
+        for scope in [*self._by_scope]:
+            self.wake_those_of(scope)
+
+    def wake_those_of(self, scope: str) -> None:
+        """Those who listen to this scope look again. Sessions have a name that works like one: see ``SessionCell``."""
+        for listener in self._by_scope.get(scope, _NOBODY).values():
+            listener.lot.unpark_all()
 
     # -- listening ----------------------------------------------------------------------------------------------
 
@@ -98,8 +102,8 @@ class WatchHub:
             await listener.lot.park()
 
     async def wait_until(self, check: Callable[[], bool], scopes: Collection[str]) -> None:
-        """Wait until ``check()`` is true; it is asked at once, after each change in one of ``scopes`` (their folders),
-        and when a session or the runtime ends. What it raises is raised here.
+        """Wait until ``check()`` is true; asked at once, after each change in one of ``scopes`` (their folders, or
+        the session's name), and when the runtime ends. What it raises is raised here.
 
         Always a checkpoint, and none between a true ``check`` and the return. Holds nothing; Cancelled loses nothing.
         """

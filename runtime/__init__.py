@@ -1,8 +1,5 @@
 """The door of the runtime: assembly and everything a user sees."""
 
-import importlib
-import typing
-
 from ..store import (
     HISTORY_LIMIT_DEFAULT,
     HISTORY_LIMIT_MAX,
@@ -74,34 +71,6 @@ from .session_log import LOG_LIMIT_DEFAULT
 from .transactions import Transaction
 from .watching import Watch
 
-if typing.TYPE_CHECKING:
-    from .simulation.fault_plan import FaultPlan
-    from .simulation.many import WorldSetting, WorldTally, simulate_many
-    from .simulation.report import Report
-    from .simulation.run import simulate
-    from .simulation.shrink import Size, shrink
-
-# Loaded when one of them is first used: most programs never simulate.
-_SIMULATION = {
-    "FaultPlan": "fault_plan",
-    "Report": "report",
-    "Size": "shrink",
-    "WorldSetting": "many",
-    "WorldTally": "many",
-    "shrink": "shrink",
-    "simulate": "run",
-    "simulate_many": "many",
-}
-
-
-def __getattr__(name: str) -> object:
-    if name not in _SIMULATION:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    home = importlib.import_module(f".simulation.{_SIMULATION[name]}", __name__)
-    value = globals()[name] = getattr(home, name)
-    return value
-
-
 __all__ = [
     "CLOSE_DEADLINE_S",
     "HISTORY_LIMIT_DEFAULT",
@@ -125,7 +94,6 @@ __all__ = [
     "ConflictError",
     "Diagnosis",
     "Durability",
-    "FaultPlan",
     "HostEntries",
     "Inspector",
     "Json",
@@ -142,7 +110,6 @@ __all__ = [
     "ReadResult",
     "RebuildReport",
     "Receipt",
-    "Report",
     "RequestError",
     "Run",
     "Runtime",
@@ -151,7 +118,6 @@ __all__ = [
     "SentRequest",
     "Session",
     "Settings",
-    "Size",
     "Status",
     "StoreError",
     "StrataflowError",
@@ -160,8 +126,6 @@ __all__ = [
     "UnlockReport",
     "Verdict",
     "Watch",
-    "WorldSetting",
-    "WorldTally",
     "agent_folder",
     "answer_compaction",
     "apply_patch",
@@ -180,8 +144,5 @@ __all__ = [
     "pretty",
     "run_benchmark",
     "shown",
-    "shrink",
-    "simulate",
-    "simulate_many",
     "store_folder",
 ]

@@ -227,7 +227,9 @@ class Runtime:
         with trio.CancelScope(shield=True, deadline=started + deadline):
             async with self._closing:
                 if self._report is None:
-                    await self._stop_actors(left, started + deadline / 2, started + deadline)
+                    # It keeps its own time: a loop that comes round late must give up what hangs before it leaves.
+                    with trio.CancelScope(shield=True):
+                        await self._stop_actors(left, started + deadline / 2, started + deadline)
                     await self._leave(left, started)
         if self._report is None:
             left.append("leaving the store did not end in time: a thread hangs in a system call")
@@ -246,6 +248,7 @@ class Runtime:
             nursery.cancel_scope.cancel()
         if scope.cancelled_caught:
             left.append("work that was accepted did not end in time and was cancelled")
+        left.extend(map(str, self._supervisor.take_errors()))
 
     async def _give_up_at(self, left: list[str], moment: float) -> None:
         await trio.sleep_until(moment)

@@ -35,6 +35,12 @@ _GONE = _DELETE_SELF | _MOVE_SELF | _UNMOUNT | _IGNORED
 _EVENT = struct.Struct("iIII")
 _READ_BYTES = 16 << 10
 _NAME = b"journal.db"
+# The kernel says the same of two limits, one of the user and one of the process.
+_LIMITS: Final = {
+    errno.EMFILE: "the limit of inotify instances (fs.inotify.max_user_instances) or open files (ulimit -n) is reached",
+    errno.ENFILE: "the system's limit of open files is reached",
+    errno.ENOSPC: "the limit of watched files (fs.inotify.max_user_watches) is reached",
+}
 
 
 @final
@@ -108,7 +114,7 @@ def open_bell(ground: Ground) -> JournalBell:
     try:
         return InotifyBell(folder)
     except OSError as error:
-        why = "this user watches too many files" if error.errno in (errno.ENOSPC, errno.EMFILE) else error.strerror
+        why = _LIMITS.get(error.errno or 0, error.strerror)
         return PollingBell(f"{folder}: {why}; the journal is looked at ten times a second instead")
 
 

@@ -79,7 +79,12 @@ class SessionTable:
         world = self._world
         host = HostRecorder(session_id, opening.entries, world.clock.wall_ms, world.report)
         return SessionCell(
-            cwd, session_id, on_change=world.hub.wake, fork_from=opening.fork_from, memory=self._state, host=host
+            cwd,
+            session_id,
+            on_change=world.hub.wake_those_of,
+            fork_from=opening.fork_from,
+            memory=self._state,
+            host=host,
         )
 
     def _starter(self, cell: SessionCell, mode: Mode | None) -> Callable[[], Actor]:

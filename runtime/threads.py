@@ -61,6 +61,8 @@ class _Job:
             self.error = error
         self.is_done = True
 
+    # A KeyboardInterrupt between taking note of it and waking the task would leave that waiting for ever.
+    @trio.lowlevel.enable_ki_protection
     def deliver(self) -> None:
         if not self.is_settled:
             self.is_settled = True
@@ -121,6 +123,8 @@ class AppendThread:
             except trio.RunFinishedError:
                 return  # nobody is left to wait
 
+    # A KeyboardInterrupt between handing over and waiting would leave a job that wakes a task which does not wait.
+    @trio.lowlevel.enable_ki_protection
     async def run(self, call: Callable[[], T], settle: Callable[[T], None] | None = None) -> T:
         """See ``Threads.commit``."""
         job = _Job(call, settle, trio.lowlevel.current_task(), trio.lowlevel.current_trio_token())

@@ -155,11 +155,14 @@ class Transaction:
         given = {"global": global_, "cwd": cwd, "session": session}
         self._attempt.patch({name: patch for name, patch in given.items() if patch is not None})
 
-    async def retry(self) -> NoReturn:
+    def retry(self) -> NoReturn:
         """Give this attempt up, wait until something that it has read changes, by whomever, and run the function again.
 
         Only in functions of ``session.transact``. It never returns: it ends the function with an exception that must be
         let through. Whatever becomes of that exception, nothing of this attempt is stored.
+
+        ``await tx.retry()`` says that somebody waits. It is no coroutine function, which would do nothing where the
+        ``await`` was forgotten: ``tx.retry()`` does the same, also in functions that are not async.
 
         Raises:
           CallError: E_SHAPE outside of ``transact``; E_ABORTED.

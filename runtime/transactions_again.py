@@ -112,14 +112,13 @@ class Transacting(Generic[T]):
         if not any(attempt.has_read for attempt in given_up):
             raise CallError("E_SHAPE", "retry waits for a change of what was read, and nothing was read")
         home = self._home
-        address = home.cell.readable()
 
         def has_changed() -> bool:
             home.check()
             moment = moment_of(home.state, home.cell.readable())
             return not all(attempt.holds_at(moment) for attempt in given_up)
 
-        await home.desk.world.hub.wait_until(has_changed, [scope for _, scope in address.scopes()])
+        await home.desk.world.hub.wait_until(has_changed, home.cell.watched())
 
 
 def _without_retry(error: BaseException, transaction: Transaction) -> BaseException | None:

@@ -37,11 +37,11 @@ T = TypeVar("T")
 COURTESY_S: Final = 0.05
 COURTESY_S_MAX: Final = 0.8
 # Longer than any turn: who has waited for so long waits for a process that is stopped or does not come round.
-PATIENCE_S: Final = 1.0
+QUEUE_PATIENCE_S: Final = 1.0
 # How long a session that has met a conflict queues up at once: contention comes in bursts.
 HOT_S: Final = 1.0
 
-assert COURTESY_S <= COURTESY_S_MAX < PATIENCE_S
+assert COURTESY_S <= COURTESY_S_MAX < QUEUE_PATIENCE_S
 
 
 @final
@@ -131,7 +131,7 @@ class CourtesyQueue:
                 return None
             else:
                 self._is_in_vain = True  # as long as nobody knows better, also if somebody cancels this wait
-                with trio.move_on_after(PATIENCE_S):
+                with trio.move_on_after(QUEUE_PATIENCE_S):
                     await self.world.threads.wait_lock(lock)
                     self._is_in_vain = False
         except StoreError:

@@ -101,7 +101,7 @@ class Watch:
         self._address = address
         self._ear.watched.place(address)
         self._ear.watched.note_all()
-        self._sight.hub.add(self._ear, [scope for _, scope in address.scopes()])
+        self._sight.hub.add(self._ear, self._sight.cell.watched())
 
     def _end(self) -> None:
         self._is_closed = True
@@ -133,7 +133,7 @@ def begin_watch(sight: Sight, paths: tuple[str, ...]) -> Watch:
         raise CallError("E_SHAPE", f"paths are strings, at most {WATCH_PATHS_MAX}; watch their common parent")
     address = sight.cell.readable()
     ear = _Ear(WatchedPaths.of(paths, address, sight.state.view(address)))
-    sight.hub.add(ear, [scope for _, scope in address.scopes()])
+    sight.hub.add(ear, sight.cell.watched())
     return Watch(sight, address, ear)
 
 

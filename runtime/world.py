@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
 from typing import final
 
 import attrs
@@ -30,24 +29,30 @@ class SystemClock:
 @attrs.define(eq=False)
 class RandomIds:
     """Version 4 UUIDs from the operating system's randomness: distinct across processes that know nothing of each
-    other, which a counter or a time could not promise. One runtime uses one object, from one thread.
+    other, which a counter or a time could not promise. Any thread may ask: worker threads name files and rows too.
     """
 
     # Asking the kernel for each id costs more than all the rest of it; a forked child has no use of this object (J11).
-    _drawn: Iterator[str] = attrs.field(factory=lambda: _draw(), init=False)
+    # Taking from a list is one step that no other thread can come into; a generator would refuse the second thread.
+    _drawn: list[str] = attrs.field(factory=list, init=False)
 
     def new_id(self) -> str:
         """A fresh UUID: 36 characters, lower case."""
-        return next(self._drawn)
+        while True:
+            try:
+                return self._drawn.pop()
+            except IndexError:
+                self._drawn.extend(_draw())
 
 
-def _draw() -> Iterator[str]:
-    while True:
-        digits = os.urandom(16 * _IDS_AT_ONCE).hex()
-        for start in range(0, len(digits), 32):
-            one = digits[start : start + 32]
-            variant = "89ab"[int(one[16], 16) & 3]
-            yield f"{one[:8]}-{one[8:12]}-4{one[13:16]}-{variant}{one[17:20]}-{one[20:]}"
+def _draw() -> list[str]:
+    digits = os.urandom(16 * _IDS_AT_ONCE).hex()
+    drawn = []
+    for start in range(0, len(digits), 32):
+        one = digits[start : start + 32]
+        variant = "89ab"[int(one[16], 16) & 3]
+        drawn.append(f"{one[:8]}-{one[8:12]}-4{one[13:16]}-{variant}{one[17:20]}-{one[20:]}")
+    return drawn
 
 
 def pause() -> None:

@@ -13,6 +13,8 @@ Invariants:
       the journal knows. Anything else makes its whole scope foreign; nothing of that scope is overwritten.
   C2  A list is stored, durably, before the first rename and removed, durably, after the last folder sync.
   C3  Rows leave the journal only in a later transaction than the one that says the files contain them.
+  C4  A staged file is removed only when no list can name it. One whose storing failed with unknown outcome may still
+      appear when the journal is read again; a later durable transaction rules that out.
 """
 
 from __future__ import annotations
@@ -147,8 +149,10 @@ def _write(
         prepared = staging.sealed(through, view.head, images, loaded.scopes)
         if prepared.after:
             journal.prepare(prepared)  # C2
-    except BaseException:
-        staging.discard()
+    except BaseException as error:
+        # Of unknown outcome, the list may be there when the journal is opened again, and then its files must be (C4).
+        if not (isinstance(error, StoreError) and error.code == "E_BROKEN"):
+            staging.discard()
         raise
     done = finish_prepared(disk, layout, journal)
     return CheckpointReport(

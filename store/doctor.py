@@ -16,14 +16,14 @@ from .doctor_scopes import check_scopes
 from .findings import Diagnosis, Finding, refusal
 from .journal_inspection import JournalFacts
 from .journal_reader import JournalLook, NoJournal
-from .layout import PRIVATE_FOLDER
+from .layout import KERNEL_LOCKS, PRIVATE_FOLDER
 from .lock import lock_holder_pid
 from .membership import Ground
 
 _ROUNDS_MAX = 5
+_FOLDERS = ("open", "staged", "superseded", "aside")
 _PRIVATE_NAMES = frozenset(
-    ".gitignore journal.db journal.db-wal journal.db-shm journal.db-journal turn.lock checkpoint.lock open.lock open "
-    "staged superseded aside".split()
+    (*KERNEL_LOCKS, *".gitignore journal.db journal.db-wal journal.db-shm journal.db-journal".split(), *_FOLDERS)
 )
 
 

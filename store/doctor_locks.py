@@ -8,7 +8,7 @@ from .algebra import StoreError
 from .findings import Finding
 from .journal_inspection import JournalFacts
 from .journal_types import Participant
-from .layout import CHECKPOINT_LOCK, OPEN_LOCK, QUEUE_LOCK, TURN_LOCK
+from .layout import KERNEL_LOCKS
 from .membership import Ground
 from .pi_lock import look_at
 
@@ -20,7 +20,7 @@ def check_locks(ground: Ground, facts: JournalFacts | None, holder: LockHolder) 
     """Participants, kernel locks, and the lock towards Pi."""
     members = facts.participants if facts else ()
     yield from _members(ground, members)
-    for name in (OPEN_LOCK, TURN_LOCK, CHECKPOINT_LOCK, QUEUE_LOCK):
+    for name in KERNEL_LOCKS:
         stat = ground.disk.stat(ground.layout.private(name))
         pid = holder(stat.device, stat.inode) if stat else None
         if pid is not None:

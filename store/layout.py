@@ -19,6 +19,8 @@ PRIVATE_FOLDER = ".strataflow"
 TURN_LOCK, CHECKPOINT_LOCK, OPEN_LOCK = "turn.lock", "checkpoint.lock", "open.lock"
 # A courtesy among transactions; nothing rests on it.
 QUEUE_LOCK = "queue.lock"
+# All files of kernel locks in the private folder.
+KERNEL_LOCKS = (OPEN_LOCK, TURN_LOCK, CHECKPOINT_LOCK, QUEUE_LOCK)
 
 CHECKPOINT, PATCHES, META = "checkpoint.json", "patches.jsonl", "meta.json"
 CONFIG, RUNTIME = "config.json", "runtime.json"

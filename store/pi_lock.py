@@ -54,11 +54,12 @@ def look_at(disk: Disk, layout: Layout, records: Sequence[PiLockRecord], table: 
         return PiLockState("nobody")
     content = data.removesuffix(b"\n")
     pid = int(content) if _PID.fullmatch(content) else None
-    for record in records:
-        # The inode proves it is ours; a copied store has other inodes, but the recorded process proves it too.
-        is_same_file = (record.device, record.inode) == (stat.device, stat.inode)
-        if pid == record.process.pid and (is_same_file or _is_recorded_process(record, table)):
-            return PiLockState("ours", pid, record, stat)
+    # The inode proves it is ours; a copied store has other inodes, but the recorded process proves it too. The inode
+    # comes first: two records may have one id, and that of the file must be kept while another takes its place.
+    named = [record for record in records if record.process.pid == pid]
+    same_file = [record for record in named if (record.device, record.inode) == (stat.device, stat.inode)]
+    for record in same_file or [record for record in named if _is_recorded_process(record, table)]:
+        return PiLockState("ours", pid, record, stat)
     if not data:
         return PiLockState("pending", stat=stat)
     if pid is None:

@@ -1,6 +1,6 @@
 """The second half of a checkpoint: a prepared list is carried out, by whoever holds ``checkpoint.lock`` (J5).
 
-The invariants C1 and C2 of ``checkpoint`` hold here too. Everything may be repeated after a stop at any point.
+The invariants C1, C2 and C4 of ``checkpoint`` hold here too. Everything may be repeated after a stop at any point.
 """
 
 from __future__ import annotations
@@ -41,7 +41,9 @@ def finish_prepared(disk: Disk, layout: Layout, journal: Journal) -> CarriedOut:
     """
     prepared = journal.view(NO_ROWS).prepared
     if prepared is None:
-        _sweep(disk, layout)
+        if disk.list(layout.private("staged")):
+            journal.sync()  # C4
+            _sweep(disk, layout)
         return CarriedOut()
     done = carry_out(disk, layout, prepared)
     after = {scope: base for scope, base in prepared.after.items() if scope not in done.left_out}

@@ -68,6 +68,9 @@ class SharedPiLock:
     def forget(self, journal: Journal) -> None:
         """This participant leaves. A lock that stays in place stays recorded as ours."""
         if not self.is_held():
+            # Giving back is not synced. A cut could bring the lock back when nobody knows it as ours any more: Pi and
+            # we would wait for a repair by hand.
+            self.ground.disk.sync_folder(self.ground.layout.root)
             others = [record for record in journal.members.pi_locks() if record != self.record]
             journal.members.set_pi_locks(others)
         self.ground.disk.unlink(self._prepared)

@@ -283,7 +283,8 @@ class SimulatedDisk:
 
     def _write(self, inode: Inode, data: bytes, short: ShortWrite | None) -> None:
         room = len(data) if self.capacity_bytes is None else max(0, self.capacity_bytes - self._files.used_bytes())
-        taken = room if short is None else min(room, short.taken_bytes)
+        # A write that took everything has not failed.
+        taken = room if short is None else min(room, short.taken_bytes, len(data) - 1)
         inode.add(data[:taken])
         inode.mtime_ns = self.operations
         if short is not None:

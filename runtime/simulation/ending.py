@@ -13,6 +13,7 @@ from typing import Any
 from .canonical_files import read_files
 from .history import FinalScope
 from .process import Process
+from .standing import not_kept
 from .world import World
 
 Check = Callable[[Process], Awaitable[None]]
@@ -37,6 +38,8 @@ async def look_at_everything(world: World, check: Check | None) -> None:
         world.found("unexpected-error", "the store could not be opened and read although all faults had ended")
     if not world.troubles.violations:
         world.grounds.note_superseded(world.grounds.rows())
+        for text in not_kept(world.grounds.machine):
+            world.found("not-kept", text)
         _read_files(world, seen)
 
 

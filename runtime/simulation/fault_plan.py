@@ -14,6 +14,7 @@ As text: ``kill=0.02,power=0.005`` for rates, ``kill@517,power@903:torn:7`` for 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Literal, final
@@ -43,6 +44,22 @@ KINDS: Mapping[str, Counted] = MappingProxyType(
         "cancel": "call",  # the caller is cancelled; detail: after how many passes of the loop
         "jump": "call",  # somebody sets the clock; detail: milliseconds
         "foreign": "call",  # somebody writes canonical files without our locks; detail: a seed
+    }
+)
+
+_SECONDS = r"\d+(\.\d+)?"
+# What a detail may be; of kinds that are not here nothing more can be said.
+_DETAILS: Mapping[str, str] = MappingProxyType(
+    {
+        "power": r"(lose|keep|torn)(:\d+)?",
+        "enospc": r"[1-9]\d*",
+        "short": r"\d+",
+        "readonly": _SECONDS,
+        "slow": rf"{_SECONDS}(:\d+)?",
+        "freeze": rf"{_SECONDS}(:(thaw|kill))?",
+        "cancel": r"\d+",
+        "jump": r"-?\d+",
+        "foreign": r"\d+",
     }
 )
 
@@ -84,7 +101,7 @@ class Fault:
     Attributes:
       kind: one of ``KINDS``.
       at: the number, from 1, of what this kind counts.
-      detail: what else there is to say, in words joined by colons; empty: the first that fits.
+      detail: what else there is to say, in words joined by colons; empty: the seed chooses.
     """
 
     kind: str
@@ -94,6 +111,8 @@ class Fault:
     def __attrs_post_init__(self) -> None:
         if self.kind not in KINDS:
             raise _bad(f"there is no fault {shown(self.kind)}; the faults are {', '.join(KINDS)}")
+        if self.detail and not re.fullmatch(_DETAILS.get(self.kind, ""), self.detail):
+            raise _bad(f"{self.kind}: there is no detail {shown(self.detail)}; leave it out, and one is chosen")
 
     def __str__(self) -> str:
         return f"{self.kind}@{self.at}{':' + self.detail if self.detail else ''}"

@@ -61,7 +61,8 @@ class Call:
         of equal times nobody knows which was first, so a simulated world must never give the same time twice.
       fresh: of a read, whether it followed other processes first.
       changed, seq, revision, transition_id: of the receipt.
-      is_choice: of a transaction with an alternative; ``steps`` are then those of the function that came last.
+      is_choice: of a transaction with an alternative; ``steps`` are then those of the function that came last, after
+        what a function had read that retried before it.
       code: of the refusal.
       conflicts: of E_CONFLICT, as the error's data has them.
     """

@@ -58,11 +58,17 @@ def _detail(kind: str, chance: random.Random) -> str:
 @final
 @attrs.define(eq=False)
 class Injector:
-    """One per world. ``note`` puts a fault into the trace."""
+    """One per world.
+
+    Attributes:
+      note: puts a fault into the trace.
+      spares_log: no sync of the journal's log fails.
+    """
 
     plan: FaultPlan
     seed: int
     note: Callable[[Fault], None]
+    spares_log: bool = False
     is_on: bool = True
     struck: list[Fault] = attrs.field(factory=list)
     counts: Counter[str] = attrs.field(factory=Counter)
@@ -116,7 +122,7 @@ class Injector:
                 return fault
         return None
 
-    def on_operation(self, name: str) -> Fault | None:
+    def on_operation(self, name: str, path: str) -> Fault | None:
         """An operation of the disk: what concerns more than this operation is returned, other faults are raised.
 
         Raises:
@@ -134,7 +140,7 @@ class Injector:
                 case "short":
                     return name in _WRITES
                 case "eio-sync":
-                    return name in _SYNCS
+                    return name in _SYNCS and not (self.spares_log and path.endswith("-wal"))
                 case "enospc":
                     return name in _ROOM
                 case "eintr":

@@ -5,7 +5,6 @@ Busy moments of SQLite are drawn by whoever sets ``is_busy``; all else that can 
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import final
 
@@ -30,6 +29,7 @@ from ...store import (
     StoreError,
 )
 from .journal_log import Database, State, newest_line
+from .mutex import Mutex
 
 
 @final
@@ -44,7 +44,7 @@ class SimulatedJournals:
     def __init__(self, disk: Disk, states: dict[str, State] | None = None) -> None:
         self.is_busy: Callable[[], bool] = lambda: False
         self.on_superseding: Callable[[str, NewRow], None] = lambda scope, row: None
-        self.mutex = threading.RLock()
+        self.mutex = Mutex()
         self._disk = disk
         self._states = {"": State()} if states is None else states
         self._databases: dict[tuple[int, int], Database] = {}
@@ -66,7 +66,7 @@ class SimulatedJournals:
             if database is None:
                 database = self._databases[stat.device, stat.inode] = Database(self._disk, path + "-wal", self._states)
             journal = SimulatedJournal(self, self._disk, layout, level, database)
-            database.commit(database.state, 0, full=True)  # as the real one: the log is there and durable
+            database.commit(database.state, 0, full=True, user="")  # as the real one: the log is there and durable
             # SQLite syncs the folder with the first sync of each connection: who made the files may have died since.
             self._disk.sync_folder(layout.private())
             database.users.append(process)
@@ -79,7 +79,11 @@ class SimulatedJournals:
 
     def rows_in(self, log: bytes) -> Mapping[int, Row]:
         """The rows that a log holds."""
-        return self._states[newest_line(log, self._states)].rows
+        return self.state_in(log).rows
+
+    def state_in(self, log: bytes) -> State:
+        """Everything that a log holds."""
+        return self._states[newest_line(log, self._states)]
 
     def has_prepared(self) -> bool:
         """Whether a checkpoint is half-way through its renames, or was when its process died."""
@@ -122,7 +126,7 @@ class SimulatedJournal:
         return self._database.state
 
     def _commit(self, state: State, size_bytes: int = 64) -> None:
-        self._database.commit(state, size_bytes, full=True)
+        self._database.commit(state, size_bytes, full=True, user=self.process)
 
     # -- rows ---------------------------------------------------------------------------------------------------
 
@@ -136,7 +140,7 @@ class SimulatedJournal:
             size_bytes = sum(map(len, texts))
             added = {head + 1 + n: row.at(head + 1 + n) for n, row in enumerate(rows)}
             state = attrs.evolve(self._state, rows={**self._state.rows, **added})
-            self._database.commit(state, size_bytes, full=self._level == "power")
+            self._database.commit(state, size_bytes, full=self._level == "power", user=self.process)
             self.appended_bytes += size_bytes
             return "appended"
 

@@ -12,6 +12,7 @@ Invariants:
       takes the newest lines away, never one out of the middle (J4).
   L3  Processes of one machine share the state in memory. When the last of them closes or dies the log says what holds.
   L4  A failed sync leaves the outcome open: the line may count once the log is read again (Ours-17).
+  L5  The system reports a failed sync once to each process that has the file open: to the others by their next sync.
 """
 
 from __future__ import annotations
@@ -94,11 +95,13 @@ class Database:
         # can still be read, must not carry what comes later. The real one starts its log anew for the same reason.
         self._chain = [""]
         self.users: list[str] = []
+        # Who has yet to be told that a sync has failed (L5).
+        self._untold: set[str] = set()
         stat = disk.stat(path)
         assert stat is not None
         self._inode = stat.inode
 
-    def commit(self, state: State, size_bytes: int, *, full: bool) -> None:
+    def commit(self, state: State, size_bytes: int, *, full: bool, user: str) -> None:
         """Make ``state`` the present, or raise and leave it as it was."""
         name = f"{len(self._states)}"
         self._states[name] = state
@@ -107,17 +110,22 @@ class Database:
         if found is not None and found.inode == self._inode:
             self._disk.append(self._path, f"\n{line} {_sum(line)}\n".encode())
             if full:  # L2
-                self._sync()
+                self._sync(user)
         # Else somebody removed the file that is open here: it goes on taking lines that nobody will find (J9).
         self._chain.append(name)
         self.state = state
 
-    def _sync(self) -> None:
+    def _sync(self, user: str) -> None:
         try:
             self._disk.sync_file(self._path)
         except StoreError as error:
+            self._untold = set(self.users) - {user}
             text = f"{self._path}: a sync failed ({error}); what is on the disk is unknown"
             raise StoreError("E_BROKEN", text, path=self._path) from error  # L4
+        if user in self._untold:  # L5
+            self._untold.discard(user)
+            text = f"{self._path}: an earlier sync by another process failed; what is on the disk is unknown"
+            raise StoreError("E_BROKEN", text, path=self._path)
 
 
 def _sum(line: str) -> str:
@@ -127,7 +135,7 @@ def _sum(line: str) -> str:
 def newest_line(log: bytes, states: Mapping[str, State]) -> str:
     """The name of the last line that counts; the empty one if none does. (L1)"""
     chain = [""]
-    for raw in log.split(b"\n"):
+    for raw in log.split(b"\n")[:-1]:  # what no newline ends has not arrived whole
         line, _, checksum = raw.decode("utf-8", "replace").rpartition(" ")
         if not line or checksum != _sum(line):
             continue

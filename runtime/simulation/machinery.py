@@ -115,15 +115,13 @@ class Machinery:
         if not who:
             self.trace.note(WORLD, f"{name} {path}")
             return
-        private = f"{self.machine.root}/.strataflow"
-        # While somebody is in the journal nobody else can be: a call that halts there would stop the loop.
-        if path != private and not path.startswith(f"{private}/journal.db"):
+        if not self.machine.journals.mutex.is_held:  # whoever halted inside would stop the loop
             halt_if_due()
         process = self.living.get(who)
         if process is None:
             raise ProcessKilled  # W2
         self.trace.note(who, f"{name} {path}")
-        fault = self.injector.on_operation(name)
+        fault = self.injector.on_operation(name, path)
         if fault is not None:
             self._strike(process, fault)
 

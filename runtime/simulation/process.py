@@ -1,8 +1,10 @@
 """A process of a simulated world, as a workload sees it.
 
-begun --> open --workload returns--> closed          the next look at the store is somebody else's
-            |------ killed, power cut --> gone       the world begins its next life
-            +------ the store fails ----> failed     as a program would: end, and be started again
+    begun --> open --workload returns--> closed          the next look at the store is somebody else's
+                |------ killed, power cut --> gone       the world begins its next life
+                +------ the store fails ----> failed     as a program would: end, and be started again
+
+Each of its lives is an object of its own; what one leaves to the next is in the store, and in its notes.
 """
 
 from __future__ import annotations

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Awaitable, Callable, Mapping
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, final
 
 import attrs
 
 from ...store import ReadError, ReadProjection, ReadResult, Receipt
-from .history import Call, Read
+from .history import Call, Read, Step
 
 if TYPE_CHECKING:
     from ..transactions import Transaction
@@ -66,25 +67,33 @@ class RecordedTransaction:
         given = {"global": global_, "cwd": cwd, "session": session}
         self._call.steps.append(copy.deepcopy({name: patch for name, patch in given.items() if patch is not None}))
 
-    async def retry(self) -> NoReturn:
-        """See ``Transaction.retry``."""
-        await self._transaction.retry()
+    def retry(self) -> NoReturn:
+        """See ``Transaction.retry``. What was patched before does not count any more."""
+        self._call.steps[:] = self._seen
+        self._transaction.retry()
+
+    @property
+    def _seen(self) -> list[Step]:
+        """What was read before the first patch: what memory showed."""
+        return list(takewhile(lambda step: isinstance(step, Read), self._call.steps))
 
 
 @final
 @attrs.define(eq=False)
 class Attempts:
-    """The attempts of one ``transact``: each begins the record anew."""
+    """The attempts of one ``transact``: each begins the record anew. What a function has seen that retried stays there
+    when the alternative is tried, which rests on it too."""
 
     _call: Call
     last: Transaction | None = attrs.field(default=None, init=False)
 
-    def of(self, function: Function[T]) -> Callable[[Transaction], Awaitable[T] | T]:
+    def of(self, function: Function[T], *, is_alternative: bool = False) -> Callable[[Transaction], Awaitable[T] | T]:
         """The function as ``Session.transact`` takes it."""
 
         def attempt(transaction: Transaction) -> Awaitable[T] | T:
             self.last = transaction
-            self._call.steps.clear()
+            if not is_alternative:
+                self._call.steps.clear()
             return function(RecordedTransaction(transaction, self._call))
 
         return attempt

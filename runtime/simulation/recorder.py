@@ -65,13 +65,13 @@ class Recorder:
     history: History = attrs.field(factory=History)
     # Calls that have no answer yet, but for those that wait for something on purpose.
     pending: dict[int, Call] = attrs.field(factory=dict, init=False)
-    _moment_s: float = attrs.field(default=0.0, init=False)
+    last_moment_s: float = attrs.field(default=0.0, init=False)
     _requests: int = attrs.field(default=0, init=False)
 
     def moment_s(self) -> float:
         """The virtual time, but never the same twice: whoever asks first is first."""
-        self._moment_s = max(self._time_s(), self._moment_s + _TICK_S)
-        return self._moment_s
+        self.last_moment_s = max(self._time_s(), self.last_moment_s + _TICK_S)
+        return self.last_moment_s
 
     def request_id(self, caller: Caller) -> str:
         """A request id that nobody else has."""
@@ -205,7 +205,11 @@ class RecordedSession:
         request_id = request_id or self._recorder.request_id(self._caller)
         with self._call("transaction", waits=True, request_id=request_id) as call:
             async with self._session.transaction(request_id=request_id) as transaction:
-                yield RecordedTransaction(transaction, call)
+                try:
+                    yield RecordedTransaction(transaction, call)
+                except BaseException:
+                    call.ending = "refused"  # nothing is stored
+                    raise
             if transaction.receipt is not None:
                 note_receipt(call, transaction.receipt)
 
@@ -225,7 +229,7 @@ class RecordedSession:
                 made.of(fn),
                 attempts=attempts,
                 request_id=request_id,
-                or_else=None if or_else is None else made.of(or_else),
+                or_else=None if or_else is None else made.of(or_else, is_alternative=True),
             )
             made.note()
         return value

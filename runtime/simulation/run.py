@@ -71,7 +71,12 @@ def simulate(
         virtual.append(trio.current_time())
 
     with deterministic(seed), _quiet(), _interruptible():
-        trio.run(run, clock=clock, instruments=[Impulse(clock)], restrict_keyboard_interrupt_to_checkpoints=True)
+        trio.run(
+            run,
+            clock=clock,
+            instruments=[Impulse(clock, lambda: worlds[0].recorder.last_moment_s if worlds else 0.0)],
+            restrict_keyboard_interrupt_to_checkpoints=True,
+        )
     real_s = time.perf_counter() - started_s
     return _report(worlds[0], steps, is_scripted=workload is None, virtual_s=virtual[0], real_s=real_s)
 

@@ -2,6 +2,9 @@
 
 What a client remembers (how many calls are left, which answers are open) is kept outside of the processes, as by a
 program with notes of its own. Each has a session, which it closes, opens again and selects modes for.
+
+Every second world makes all kinds of calls at their usual weights. In the others some kinds are left out and one is
+frequent: where everything happens, what needs two calls of one seldom kind at the same time happens hardly ever.
 """
 
 from __future__ import annotations
@@ -23,13 +26,16 @@ CWDS = ("/project", "/project/part")
 _PAUSES_S = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0005, 0.002, 0.02, 0.3, 2.5)
 # After a refusal that may be gone in a moment.
 _PATIENCE_S = 0.05
+# How often the kind that is frequent is called, where the usual weights make a hundred.
+_FREQUENT = 80
 
 
 def scripted(seed: int, writers: int, steps: int) -> Workload:
     """A workload of ``writers`` clients with ``steps`` calls in all."""
     shares = [steps // writers + (number < steps % writers) for number in range(writers)]
+    weights = _weights(random.Random(hash_of(seed, 13)))
     clients = [
-        Client(number, CWDS[number % 3 == 2], shares[number], random.Random(hash_of(seed, number, 11)))
+        Client(number, CWDS[number % 3 == 2], shares[number], random.Random(hash_of(seed, number, 11)), weights)
         for number in range(writers)
     ]
 
@@ -41,6 +47,16 @@ def scripted(seed: int, writers: int, steps: int) -> Workload:
     return workload
 
 
+def _weights(chance: random.Random) -> dict[str, int]:
+    """How often each kind of call is made in one world."""
+    weights = dict(KINDS)
+    if chance.random() < 0.5:
+        for kind in KINDS:
+            weights[kind] *= chance.random() < 0.5
+        weights[chance.choice([*KINDS])] = _FREQUENT
+    return weights
+
+
 @attrs.define(eq=False)
 class Client:
     """One writer over all its lives. ``left``: how many calls it still has to make."""
@@ -49,6 +65,7 @@ class Client:
     cwd: str
     left: int
     random: random.Random
+    weights: dict[str, int]
     _calls: Calls = attrs.field(init=False)
     _session: RecordedSession | None = attrs.field(default=None, init=False)
 
@@ -79,7 +96,7 @@ class Client:
         session = self._session
         if session is None:
             session = self._session = await process.open_session(self.cwd, f"w{self.number}", "active")
-        kind = self.random.choices(tuple(KINDS), tuple(KINDS.values()))[0]
+        kind = self.random.choices(tuple(self.weights), tuple(self.weights.values()))[0]
         match kind:
             case "checkpoint":
                 await process.runtime.checkpoint()

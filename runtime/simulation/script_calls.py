@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping
+from contextlib import suppress
 from types import MappingProxyType
 from typing import Any, final
 
 import attrs
 import trio
 
-from ...store import ReadError
+from ...store import CallError, ReadError
 from .recorded_transactions import RecordedTransaction
 from .recorder import RecordedSession
+from .script_waits import WAIT_S, wait_for_others
 
 # Every kind of call with its weight.
 KINDS: Mapping[str, int] = MappingProxyType(
@@ -25,8 +27,11 @@ KINDS: Mapping[str, int] = MappingProxyType(
         "count": 10,
         "add": 5,
         "compare": 5,
+        "enlist": 3,
+        "edit": 3,
         "look": 4,
         "body": 4,
+        "give_up": 1,
         "take": 3,
         "wait": 2,
         "log": 1,
@@ -51,10 +56,12 @@ _PATHS = (
     "global[1].working",
     "session[1].working",
 )
+# What is waited for.
+_WATCHED = ("global.working.count", "global.working", "cwd.working")
 # How long a list grows.
 _LIST_MAX = 8
-# How long a client waits for a change, in virtual seconds.
-_WAIT_S = 2.0
+# How long a function of a transaction thinks, in virtual seconds: meanwhile others go on.
+_THINKS_S = (0.0, 0.0, 0.0, 0.0005, 0.05)
 
 
 @final
@@ -114,39 +121,69 @@ class Calls:
 
     # -- transactions -------------------------------------------------------------------------------------------
 
+    async def _think(self) -> None:
+        await trio.sleep(self.random.choice(_THINKS_S))
+
     async def _count(self, session: RecordedSession) -> None:
         """A shared counter goes up by one."""
 
-        def add_one(tx: RecordedTransaction) -> None:
-            tx.patch(global_={"working": {"count": (_found(tx, "global.working.count") or 0) + 1}})
+        async def add_one(tx: RecordedTransaction) -> Any:
+            count = _found(tx, "global.working.count") or 0
+            await self._think()
+            tx.patch(global_={"working": {"count": count + 1}})
 
         await session.transact(add_one)
 
     async def _add(self, session: RecordedSession) -> None:
-        """A list gets one more element, in the directory or in private."""
+        """A list gets one more element, in the directory or in private; then the new element is edited."""
         scope = self.random.choice(("cwd", "session"))
 
         async def add(tx: RecordedTransaction) -> int:
             items = _found(tx, f"{scope}.working.list") or []
-            await trio.lowlevel.checkpoint()
-            patch = {"working": {"list": [*items[1 - _LIST_MAX :], self._token()]}}
-            tx.patch(**{scope: patch})
-            assert _found(tx, f"{scope}.working.list")[-1] == patch["working"]["list"][-1]
+            await self._think()
+            items = items[1 - _LIST_MAX :]
+            tx.patch(**{scope: {"working": {"list": [*items, self._token()]}}})
+            token = self._token()
+            tx.patch(**{scope: {"working": {"list": {f"[{len(items)}]": token}, "added": token}}})
+            assert _found(tx, f"{scope}.working.list") == [*items, token]
             return len(items)
 
         length: int = await session.transact(add)
-        assert length <= _LIST_MAX
+        assert length < _LIST_MAX
 
     async def _compare(self, session: RecordedSession) -> None:
-        """What is written rests on two places and a set of keys that others change."""
+        """What is written rests on two places, one of which others change in another scope."""
 
-        def swap(tx: RecordedTransaction) -> None:
+        async def swap(tx: RecordedTransaction) -> Any:
             first, second = _found(tx, "global.working.k0"), _found(tx, "cwd.working.k0")
-            keys = sorted(tx.read("global.working", "keys").keys or ()) if _found(tx, "global.working") else []
-            seen = f"{len(keys)} keys, {'same' if first == second else 'other'}"
-            tx.patch(cwd={"working": {"k0": self._token()}}, global_={"working": {"seen": f"{seen} {self._token()}"}})
+            await self._think()
+            seen = f"{'same' if first == second else 'other'} {self._token()}"
+            tx.patch(cwd={"working": {"k0": self._token()}}, session={"working": {"seen": seen}})
 
         await session.transact(swap, attempts=self.random.choice((1, 3, 64)))
+
+    async def _enlist(self, session: RecordedSession) -> None:
+        """A key is added beside all those that are there; whose turn comes is seen by the keys alone."""
+
+        async def enlist(tx: RecordedTransaction) -> Any:
+            keys = _keys(tx, "cwd.working.line")
+            await self._think()
+            places = {f"n{len(keys)}": self._token()}
+            tx.patch(cwd={"working": {"line": places if len(keys) < _LIST_MAX else None}})
+
+        await session.transact(enlist)
+
+    async def _edit(self, session: RecordedSession) -> None:
+        """An element is edited where there is a list; that there is none is seen by the refusal."""
+
+        async def edit(tx: RecordedTransaction) -> Any:
+            try:
+                tx.patch(global_={"working": {"k1": {"[0]": self._token()}}})
+            except CallError:
+                tx.patch(session={"working": {"refused": self._token()}})
+            await self._think()
+
+        await session.transact(edit)
 
     async def _look(self, session: RecordedSession) -> None:
         """A transaction that only reads."""
@@ -161,21 +198,31 @@ class Calls:
         """A transaction as a block, with a pause in it: conflicts are its own business."""
         async with session.transaction() as tx:
             count = _found(tx, "global.working.count")
-            await trio.sleep(self.random.choice((0.0, 0.001, 0.1)))
+            await self._think()
             tx.patch(session={"working": {"last": {"count": count or 0, "by": self._token()}}})
+
+    async def _give_up(self, session: RecordedSession) -> None:
+        """A block that ends with an exception of its own: nothing of it is stored."""
+        with suppress(_GivenUp):
+            async with session.transaction() as tx:
+                tx.patch(cwd={"working": {"k1": self._token()}})
+                raise _GivenUp
 
     async def _take(self, session: RecordedSession) -> None:
         """Take what somebody has put there; wait if there is nothing, or put something there instead."""
 
         async def take(tx: RecordedTransaction) -> Any:
+            # Whoever retries leaves nothing of this behind.
+            tx.patch(session={"working": {"taken": self._token()}})
             if _found(tx, "cwd.working.box") is None:
                 await tx.retry()
             tx.patch(cwd={"working": {"box": None}})
 
-        def put(tx: RecordedTransaction) -> Any:
+        async def put(tx: RecordedTransaction) -> Any:
+            await self._think()
             tx.patch(cwd={"working": {"box": self._token()}})
 
-        with trio.move_on_after(_WAIT_S):
+        with trio.move_on_after(WAIT_S):
             await session.transact(take, or_else=put if self.random.random() < 0.5 else None)
 
     # -- looking ------------------------------------------------------------------------------------------------
@@ -187,13 +234,11 @@ class Calls:
 
     async def _wait(self, session: RecordedSession) -> None:
         """Wait for a change by somebody else, for a while."""
-        with trio.move_on_after(_WAIT_S):
-            if self.random.random() < 0.5:
+        if self.random.random() < 0.3:
+            with trio.move_on_after(WAIT_S):
                 await session.wait_for("global.working.k1", lambda value: isinstance(value, str))
-            else:
-                async with session.watch("cwd.working", "global.working.count") as watch:
-                    async for _ in watch:
-                        break
+        else:
+            await wait_for_others(session, self.random.choice(_WATCHED))
 
     async def _log(self, session: RecordedSession) -> None:
         await session.log("global.working", limit=3)
@@ -205,3 +250,15 @@ def _found(tx: RecordedTransaction, path: str) -> Any:
         return tx.read(path).value
     except ReadError:
         return None
+
+
+def _keys(tx: RecordedTransaction, path: str) -> list[str]:
+    """The keys of an object; none if there is nothing."""
+    try:
+        return sorted(tx.read(path, "keys").keys or ())
+    except ReadError:
+        return []
+
+
+class _GivenUp(Exception):
+    """Ends a block."""

@@ -26,6 +26,7 @@ import trio
 from ...store import Durability, StrataflowError
 from ..joining import Seams
 from ..opening import open_runtime_in
+from ..reports import CloseReport
 from .clock import SeededClock
 from .fault_plan import Fault, FaultPlan
 from .foreign_writer import find_victim, write_foreign
@@ -38,6 +39,7 @@ from .patience import watch
 from .process import Process
 from .recorder import CLIENT, Recorder
 from .seams import SimulatedMachine, hash_of
+from .standing import pi_lock_fault
 from .threads import SimulatedThreads
 from .trace import Trace
 from .troubles import Troubles
@@ -47,6 +49,8 @@ Workload = Callable[[Process], Awaitable[None]]
 
 # How long a process takes to be started again, in virtual seconds.
 _RESTART_S = (0.001, 0.05, 1.0)
+# How much of the past a world keeps; None: as most stores do.
+_HISTORY_LIMITS = (None, None, None, None, 0, 1, 3, 100)
 
 
 @final
@@ -66,14 +70,20 @@ class World:
     grounds: Machinery = attrs.field(init=False)
     troubles: Troubles = attrs.field(factory=Troubles, init=False)
     recoveries: int = attrs.field(default=0, init=False)
+    _history_limit: int | None = attrs.field(init=False)
     _returned: set[int] = attrs.field(factory=set, init=False)
     _lives: dict[int, int] = attrs.field(factory=dict, init=False)
     _notes: dict[int, dict[str, object]] = attrs.field(factory=dict, init=False)
 
     def __attrs_post_init__(self) -> None:
         self.trace = Trace(self.time_s)
-        self.injector = Injector(self.plan, self.seed, lambda fault: self.trace.note(WORLD, f"fault {fault}"))
+        # A store of level "process" promises nothing for what was not synced, which a failed sync takes along.
+        is_lenient = self.durability == "process"
+        self.injector = Injector(
+            self.plan, self.seed, lambda fault: self.trace.note(WORLD, f"fault {fault}"), spares_log=is_lenient
+        )
         self.recorder = Recorder(self.trace, self._on_call, self._on_refusal, self.time_s)
+        self._history_limit = random.Random(hash_of(self.seed, 6)).choice(_HISTORY_LIMITS)
         machine = SimulatedMachine(hash_of(self.seed))
         machine.disk.failed_sync = random.Random(hash_of(self.seed, 5)).choice(get_args(FailedSync))
         self.grounds = Machinery(machine, self.trace, self.injector, self.recorder)
@@ -172,20 +182,33 @@ class World:
     async def _run(self, process: Process, workload: Workload, ended: list[bool]) -> None:
         try:
             with process.scope:
-                async with open_runtime_in(self._seams(process), self.durability, None, False) as runtime:
+                seams = self._seams(process)
+                async with open_runtime_in(seams, self.durability, self._history_limit, False) as runtime:
                     self.trace.note(process.name, "open")
                     process.attach(runtime)
-                    await _work(process, workload)
-                    process.detach()
+                    try:
+                        await _work(process, workload)
+                    finally:
+                        process.detach()
                 if not process.is_gone:
-                    self.troubles.note_closing(process.name, await runtime.aclose(), calm=not self.injector.counts)
+                    report = await runtime.aclose()
+                    self.troubles.note_closing(process.name, report, calm=not self.injector.counts)
+                    self._look_at_pi_lock(process, report)
                     self.trace.note(process.name, "closed")
                     ended.append(True)
         except BaseException as error:
-            # What a dead process still says is no news (W2); everything else is judged.
+            # What a dead process still says is no news (W2); everything else is judged, and raised as a violation.
             if not process.is_gone:
                 self.trace.note(process.name, f"failed {type(error).__name__}")
                 self.troubles.note_error(process.name, error, self.injector.counts)
+
+    def _look_at_pi_lock(self, process: Process, report: CloseReport) -> None:
+        others = [
+            other for other in self.grounds.living.values() if other is not process and not other.is_opening_or_closing
+        ]
+        fault = pi_lock_fault(self.grounds.machine, report, [other.name for other in others])
+        if fault is not None:
+            self.found("pi-let-in", f"{process.name} has left: {fault}")
 
     def _seams(self, process: Process) -> Seams:
         grounds = self.grounds

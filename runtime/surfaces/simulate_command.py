@@ -12,7 +12,7 @@ from .options import DURABILITIES, json_option
 from .terminal import Progress, styled
 
 if TYPE_CHECKING:
-    from .. import FaultPlan, Report, Size, WorldSetting
+    from ..simulation import FaultPlan, Report, Size, WorldSetting
 
 _SHOWN_MAX = 5
 
@@ -52,7 +52,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 def run(arguments: argparse.Namespace) -> int:
     """Simulate, judge, print."""
-    from .. import FaultPlan, WorldSetting
+    from ..simulation import FaultPlan, WorldSetting
 
     try:
         plan = FaultPlan.parse(arguments.faults)
@@ -80,7 +80,7 @@ def _one(setting: WorldSetting, arguments: argparse.Namespace) -> list[Report]:
 
 
 def _many(setting: WorldSetting, arguments: argparse.Namespace) -> list[Report]:
-    from .. import WorldTally, simulate_many
+    from ..simulation import WorldTally, simulate_many
 
     tally = WorldTally()
     progress = Progress("worlds", arguments.seeds, is_shown=not arguments.json)
@@ -104,9 +104,9 @@ def _many(setting: WorldSetting, arguments: argparse.Namespace) -> list[Report]:
 
 
 def _shrink(report: Report, setting: WorldSetting, arguments: argparse.Namespace) -> None:
-    from .. import shrink
+    from ..simulation import RUNS_MAX, shrink
 
-    progress = Progress("shrinking, runs", 400, is_shown=not arguments.json)
+    progress = Progress("shrinking, runs", RUNS_MAX, is_shown=not arguments.json)
 
     def again(size: Size, plan: FaultPlan) -> Report:
         return setting.resized(size, plan).run(report.seed)

@@ -104,7 +104,7 @@ class StrataflowWorld:
         """
         import attrs
 
-        from .runtime import shrink
+        from .runtime.simulation import shrink
         from .simulation import Violation
 
         # As small as can be, so that the size is left as it is: that of its world is the test's business.

@@ -4,13 +4,20 @@
 public; everything below ``strataflow.runtime`` may move.
 """
 
-from .runtime.simulation.fault_plan import KINDS, Fault, FaultPlan
-from .runtime.simulation.history import Call, History, Read, Violation
-from .runtime.simulation.process import Process
-from .runtime.simulation.recorder import RecordedSession
-from .runtime.simulation.report import Report
-from .runtime.simulation.run import simulate
-from .runtime.simulation.timeline import timeline
+from .runtime.simulation import (
+    KINDS,
+    Call,
+    Fault,
+    FaultPlan,
+    History,
+    Process,
+    Read,
+    RecordedSession,
+    Report,
+    Violation,
+    simulate,
+    timeline,
+)
 
 __all__ = [
     "KINDS",

@@ -27,6 +27,7 @@ from strataflow.runtime.joining import leave_store
 
 PROCESSES = 8
 COUNT = 60
+ROUNDS = 20
 
 
 def start(*command: str) -> subprocess.Popen[str]:
@@ -141,7 +142,7 @@ def test_eight_processes_open_a_fresh_store_at_the_same_instant(tmp_path: Path) 
         "        session = await runtime.open_session('/project', name, 'active')\n"
         "        await session.patch_state(global_={'working': {name: 1}})\n"
         "sys.stdin.readline()\n"
-        "for number in range(4):\n"
+        f"for number in range({ROUNDS}):\n"
         "    trio.run(main, f'{sys.argv[1]}{number}', sys.argv[2])\n"
     )
     command = [sys.executable, "-c", code, str(tmp_path / "store")]
@@ -151,7 +152,7 @@ def test_eight_processes_open_a_fresh_store_at_the_same_instant(tmp_path: Path) 
         process.stdin.write("go\n")
         process.stdin.flush()
     for process in processes:
-        _, errors = process.communicate(timeout=60)
+        _, errors = process.communicate(timeout=120)
         assert process.returncode == 0, errors
 
     async def count(store: Path) -> int:
@@ -159,7 +160,7 @@ def test_eight_processes_open_a_fresh_store_at_the_same_instant(tmp_path: Path) 
             session = await runtime.open_session("/project", "n0", "passive")
             return len((await session.read_state("global.working")).value)
 
-    assert [trio.run(count, tmp_path / f"store{number}") for number in range(4)] == [PROCESSES] * 4
+    assert [trio.run(count, tmp_path / f"store{number}") for number in range(ROUNDS)] == [PROCESSES] * ROUNDS
 
 
 def in_a_child(check: Any) -> str:

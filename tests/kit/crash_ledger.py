@@ -47,6 +47,8 @@ class Ledger:
     requests: dict[str, int | None] = attrs.field(factory=dict)
     ghost: Moment | None = None
     is_ghost_covered: bool = False
+    # Whether somebody may have to remove our lock towards Pi by hand.
+    may_need_unlock: bool = False
 
     def copy(self) -> Self:
         """The ledger as it is now; moments are shared, they never change."""

@@ -22,13 +22,14 @@ from kit.crash_ledger import Author, Ledger
 from kit.simulated_look import examine
 from kit.simulated_stores import LOOKS, SimulatedStore
 from strataflow.runtime.simulation.seams import SimulatedMachine
+from strataflow.store.layout import PI_LOCK
 from strataflow.store.receipts import receipt_row
 
 Story = Callable[[SimulatedMachine, Ledger], None]
 # What a moment can lead to, with the seed of what chance decides in it.
 Fate = tuple[Literal["lose", "keep", "torn", "kill"], int]
 
-FATES: tuple[Fate, ...] = (("lose", 0), ("keep", 0), ("kill", 0), ("torn", 1), ("torn", 2))
+FATES: tuple[Fate, ...] = (("lose", 0), ("keep", 0), ("kill", 0), ("torn", 1))
 
 
 @attrs.frozen(eq=False)
@@ -108,10 +109,12 @@ def every_change(*fates: Fate) -> Callable[[int], Sequence[Fate]]:
     return lambda change: fates
 
 
-def explore(story: Story, tally: Tally, *, seed: int = 0, nested: int = 0) -> int:
-    """Check all crash states of a story. Returns how many there were.
+def explore(story: Story, tally: Tally, *, one_of: int = 1, nested: int = 0, torn: int = 0) -> int:
+    """Check the crash states of a story. Returns how many were checked.
 
     Args:
+      one_of: check one of so many only, where there is little time.
+      torn: so many more torn fates at each change.
       nested: every so many of them, the power fails or processes are killed once more at each step of the recovery.
 
     Raises:
@@ -119,9 +122,8 @@ def explore(story: Story, tally: Tally, *, seed: int = 0, nested: int = 0) -> in
     """
     before = tally.checked
     name = getattr(story, "__name__", "story")
-    for number, picture in enumerate(
-        photograph(story, SimulatedMachine(seed), Ledger(), tally, every_change(*FATES), name)
-    ):
+    fates = every_change(*FATES, *[("torn", 2 + more) for more in range(torn)])
+    for number, picture in enumerate(photograph(story, SimulatedMachine(), Ledger(), tally, fates, name)[::one_of]):
         again = nested and number % nested == nested // 2
         for second in checked(picture, tally, every_change(*((("kill", 0), ("torn", number)) if again else ()))):
             checked(second, tally)
@@ -147,6 +149,8 @@ def recover(picture: Picture) -> Story:
     chance = random.Random(picture.label)
 
     def story(machine: SimulatedMachine, ledger: Ledger) -> None:
+        if ledger.may_need_unlock:
+            machine.disk.unlink(f"{machine.root}/{PI_LOCK}")
         assert not [item for item in examine(machine).findings if item.severity == "problem"]
         author = Author.join(machine, ledger, fresh_name(chance), chance.choice(("power", "process")))
         for address in [*ledger.addresses]:

@@ -3,7 +3,7 @@
 ::
 
     src/strataflow   the face: doors of the three layers
-    runtime/surfaces the runtime's door            (parse, call, print)
+    runtime/surfaces the doors of runtime and simulator (parse, call, print)
     runtime          doors of store and actors     (assembly)
     actors           the store's doors             (trio begins here; no files, no processes)
     store            itself                        (no event loop, no clock)
@@ -59,6 +59,7 @@ _STORE = "strataflow.store"
 _STORE_DOORS = frozenset({_STORE, f"{_STORE}.projection"})
 _ACTORS = "strataflow.actors"
 _RUNTIME = "strataflow.runtime"
+_SIMULATION = f"{_RUNTIME}.simulation"
 SURFACES_PACKAGE = "strataflow.runtime.surfaces"
 CLI = f"{SURFACES_PACKAGE}.cli"
 
@@ -96,14 +97,14 @@ RUNTIME = Layer(
 )
 SURFACES = Layer(
     "surfaces",
-    frozenset({_RUNTIME}),
+    frozenset({_RUNTIME, _SIMULATION}),
     frozenset({SURFACES_PACKAGE}),
     frozenset({"trio", "attrs"}),
     refused=frozenset({"sqlite3"}),
 )
 FACE = Layer(
     "face",
-    _STORE_DOORS | {_ACTORS, _RUNTIME, f"{_RUNTIME}.aio", f"{_RUNTIME}.continuation"},
+    _STORE_DOORS | {_ACTORS, _RUNTIME, _SIMULATION, f"{_RUNTIME}.aio", f"{_RUNTIME}.continuation"},
     frozenset(),
     frozenset({"trio", "attrs"}),
     refused=frozenset({"sqlite3"}),

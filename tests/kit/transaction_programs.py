@@ -7,6 +7,7 @@ each accepted patch.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -76,7 +77,8 @@ def taken(attempt: Attempt, step: Step) -> Iterator[Any]:
     found = seen(attempt, step[1], step[2] if step[0] == "read" else "value")
     yield found
     if step[0] == "copy":
-        yield patched(attempt, {"session": {"working": {step[2]: str(found)}}})
+        # The order of keys means nothing in JSON, and a function that looks at it is at fault itself.
+        yield patched(attempt, {"session": {"working": {step[2]: json.dumps(found, sort_keys=True)}}})
 
 
 def seen(attempt: Attempt, path: str, projection: Any) -> Any:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+import signal
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import trio
@@ -186,3 +187,33 @@ async def test_a_cancelled_wait_leaves_no_descriptor_behind_when_the_lock_is_fre
         assert mine.try_acquire()
         mine.close()
         theirs.close()
+
+
+class InterruptedJobs:
+    """A queue of jobs: Ctrl-C is pressed before or after the next one is put there."""
+
+    def __init__(self, jobs: Any, moment: str) -> None:
+        self.get, self._jobs, self._moment = jobs.get, jobs, moment
+
+    def put(self, job: Any) -> None:
+        moment, self._moment = self._moment, "never"
+        if moment == "before":
+            signal.raise_signal(signal.SIGINT)
+        self._jobs.put(job)
+        if moment == "after":
+            signal.raise_signal(signal.SIGINT)
+
+
+@pytest.mark.parametrize("moment", ["before", "after"])
+def test_an_interrupt_while_an_append_is_handed_over_comes_after_its_end(moment: str) -> None:
+    results = []
+
+    async def main() -> None:
+        async with open_threads(FlockLocks()) as threads:
+            threads._append._jobs = cast(Any, InterruptedJobs(threads._append._jobs, moment))
+            results.append(await threads.commit(lambda: "done"))
+            await trio.sleep_forever()
+
+    with pytest.raises(KeyboardInterrupt):
+        trio.run(main)
+    assert results == ["done"]

@@ -257,6 +257,27 @@ async def test_a_retry_of_an_outer_transaction_passes_through_an_inner_one(autoj
         assert went_on == [1]
 
 
+async def test_functions_that_are_not_async_retry_too(autojump_clock: MockClock) -> None:
+    async with session_in(SimulatedMachine(28)) as (_, session), trio.open_nursery() as nursery:
+
+        def function(tx: Transaction) -> int:
+            number = number_of(tx)
+            tx.patch(cwd={"lazy": {"x": number}})
+            if number < 2:
+                tx.retry()
+            return number
+
+        async def later() -> None:
+            for number in (1, 2):
+                await wait_all_tasks_blocked()
+                assert await value(session, "cwd.lazy") is None
+                await session.patch_state(cwd={"working": {"n": number}})
+
+        nursery.start_soon(later)
+        assert await session.transact(function) == 2
+        assert await value(session, "cwd.lazy") == {"x": 2}
+
+
 async def test_a_retry_that_has_read_nothing_would_wait_for_ever_and_is_refused(autojump_clock: MockClock) -> None:
     async with session_in(SimulatedMachine(20)) as (_, session):
 

@@ -15,7 +15,7 @@ from kit.simulated_runtimes import GatedThreads, session_in, simulated
 from kit.transacting import increment, interfering
 from strataflow import Runtime, Session, Transaction
 from strataflow.runtime.simulation.seams import SimulatedMachine
-from strataflow.runtime.transactions_queue import COURTESY_S, COURTESY_S_MAX, HOT_S, PATIENCE_S, CourtesyQueue
+from strataflow.runtime.transactions_queue import COURTESY_S, COURTESY_S_MAX, HOT_S, QUEUE_PATIENCE_S, CourtesyQueue
 
 
 def queue_of(runtime: Runtime) -> CourtesyQueue:
@@ -167,7 +167,7 @@ async def test_a_stopped_process_in_turn_costs_one_patience_and_no_more(autojump
             await session.patch_state(cwd={"working": {"n": 5}})
         started = trio.current_time()
         await heat(session)
-        assert trio.current_time() - started == pytest.approx(PATIENCE_S, abs=0.05)
+        assert trio.current_time() - started == pytest.approx(QUEUE_PATIENCE_S, abs=0.05)
         started = trio.current_time()
         for _ in range(20):
             await heat(session)
@@ -237,7 +237,7 @@ async def test_trouble_with_the_lock_of_the_queue_is_no_reason_to_fail(autojump_
         else:
             machine.disk.unlink(lock_path(runtime))
             machine.disk.write_new(lock_path(runtime), b"")
-        with trio.fail_after(PATIENCE_S + 0.5):
+        with trio.fail_after(QUEUE_PATIENCE_S + 0.5):
             for _ in range(3):
                 await heat(session)
         rival.close()
@@ -279,5 +279,5 @@ async def test_a_new_life_of_the_store_opens_the_lock_of_the_queue_anew(autojump
 
 
 async def test_the_courtesy_is_shorter_than_anybody_waits_for_it() -> None:
-    assert COURTESY_S <= COURTESY_S_MAX < PATIENCE_S
+    assert COURTESY_S <= COURTESY_S_MAX < QUEUE_PATIENCE_S
     await trio.lowlevel.checkpoint()

@@ -190,6 +190,27 @@ async def test_a_session_that_is_off_can_not_be_watched(autojump_clock: MockCloc
         assert change.paths == ("global.working",)
 
 
+async def test_sessions_that_come_and_go_wake_nobody_who_watches_others(autojump_clock: MockClock) -> None:
+    async with session_in(SimulatedMachine()) as (runtime, session), trio.open_nursery() as nursery:
+        looks: list[str] = []
+
+        def look() -> bool:
+            looks.append(session.mode)
+            return False
+
+        nursery.start_soon(runtime.hub.wait_until, look, session._cell.watched())
+        await wait_all_tasks_blocked()
+        other = await runtime.open_session("/project", "other", "active")
+        await other.set_mode("off")
+        await other.aclose()
+        await wait_all_tasks_blocked()
+        assert looks == ["active"]
+        await session.set_mode("off")
+        await wait_all_tasks_blocked()
+        assert looks == ["active", "off"]
+        nursery.cancel_scope.cancel()
+
+
 async def test_a_session_whose_folder_got_another_name_is_watched_there(autojump_clock: MockClock) -> None:
     machine = SimulatedMachine()
     async with session_in(machine, mode="passive") as (_, session):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+import threading
 import uuid
 
 import pytest
@@ -40,6 +42,30 @@ def test_ids_are_distinct_canonical_uuids(ids: Ids) -> None:
     made = [ids.new_id() for _ in range(1000)]
     assert len(set(made)) == 1000
     assert all(str(uuid.UUID(text)) == text and uuid.UUID(text).version == 4 for text in made)
+
+
+def test_several_threads_draw_ids_at_the_same_time() -> None:
+    ids, made, failed = RandomIds(), list[str](), list[Exception]()
+
+    def draw() -> None:
+        try:
+            for _ in range(10_000):
+                made.append(ids.new_id())
+        except ValueError as error:
+            failed.append(error)
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        threads = [threading.Thread(target=draw) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(interval)
+    assert not failed
+    assert len(set(made)) == len(made) == 40_000
 
 
 @given(seed=st.integers())

@@ -10,11 +10,14 @@ import sys
 import tomllib
 from importlib.metadata import entry_points
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
-import strataflow.simulation  # noqa: F401  pytester forgets what a run inside of it has loaded: once is enough
+from kit.documents import code_words, sections
 from kit.source_tree import ROOT
+from strataflow.pytest_plugin import StrataflowWorld
+from strataflow.simulation import FaultPlan  # loaded here once: pytester forgets what a run inside of it has loaded
 
 pytest_plugins = ["pytester"]
 
@@ -456,6 +459,15 @@ def test_plain():
     assert done.returncode == 0, done.stdout + done.stderr
     assert "4 passed" in done.stdout
     assert "warning" not in done.stdout
+
+
+def test_the_reference_has_every_fixture_option_and_member_of_the_plugin() -> None:
+    text = sections("docs/reference/simulation.md")["In pytest"]
+    words = set(re.findall(r"[\w-]+", " ".join(code_words(text))))
+    world = StrataflowWorld(0, FaultPlan(), None, mock.Mock())
+    members = {name for name in [*vars(world), *vars(StrataflowWorld)] if not name.startswith("_")} - {"shrink"}
+    options = {f"--strataflow-{name}" for name in ("seeds", "seed", "faults", "shrink")}
+    assert members | options | {"strataflow_world", "strataflow_faults", "StrataflowWorld"} <= words
 
 
 def test_the_package_registers_the_plugin_for_every_project() -> None:

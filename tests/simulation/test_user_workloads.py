@@ -1,4 +1,7 @@
-"""Workloads of a user: what a process offers, what happens to it, and how the report tells of it."""
+"""Workloads of a user: what a process offers, what happens to it, and how the report tells of it.
+
+All waiting is on a MockClock.
+"""
 
 from __future__ import annotations
 
@@ -145,9 +148,8 @@ def test_what_a_reader_does_to_an_answer_does_not_change_the_history() -> None:
 def test_a_conflict_is_told_with_what_conflicted() -> None:
     async def workload(process: Process) -> None:
         session = await process.open_session("/project")
-        with pytest.raises(ConflictError):
+        with pytest.raises(ConflictError):  # noqa: PT012 - the end of the block is what raises
             async with session.transaction() as tx:
-                tx.read("global.working") if process.notes else None
                 with pytest.raises(Exception, match="E_MISSING"):
                     tx.read("global.working.n")
                 await session.patch_state(global_={"working": {"n": 1}})

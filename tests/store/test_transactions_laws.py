@@ -49,6 +49,9 @@ class Pair:
         self.sessions = {key: self.tested.open(key) for key in SESSIONS}
         for key in SESSIONS:
             self.serial.open(key)
+            for store in (self.tested, self.serial):
+                # The history of a session without private memory begins when somebody looks at it first.
+                store.memory.view(self.sessions[key])
 
     def begin(self, key: str, program: Program) -> Running:
         return Running(self.sessions[key], program, self.tested.begin(self.sessions[key]))
@@ -110,7 +113,7 @@ def test_a_committed_transaction_equals_running_its_function_at_its_place_in_the
 
 @settings(max_examples=50)
 @given(st.lists(st.tuples(st.sampled_from(SESSIONS), PROGRAMS), min_size=1, max_size=5))
-def test_transactions_that_all_begin_at_once_commit_when_they_are_run_again(
+def test_transactions_that_begin_at_once_all_commit_when_run_again(
     programs: list[tuple[str, Program]],
 ) -> None:
     pair = Pair()

@@ -289,6 +289,12 @@ def test_unlock_removes_a_dead_strangers_lock_and_refuses_a_living_ones(command:
     assert not lock.exists()
 
 
+def test_doctor_knows_every_file_that_our_own_programs_make(command: Command, store: Path) -> None:
+    code, out, _ = command("doctor", "--json")
+    assert code == 0
+    assert {finding["severity"] for finding in json.loads(out)["findings"]} == {"ok"}
+
+
 def test_doctor_rebuilds_a_damaged_journal_on_request_only(command: Command, store: Path) -> None:
     journal = store / ".strataflow" / "journal.db"
     journal.write_bytes(b"not a database" * 1_000)

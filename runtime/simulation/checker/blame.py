@@ -9,7 +9,7 @@ import attrs
 from ..history import Call, Read
 from .clues import Clues, Suspicion, shown
 from .facts import Facts
-from .focus import Focus, Leaf, Place
+from .focus import LOOKS, Focus, Leaf, Place
 from .judge import Doubt
 from .model import scope_names
 from .paths import parse
@@ -95,10 +95,15 @@ class Blame:
             return strange
         writes = self.clues.writers.of(place)
         lost = self.clues.last(leaf, doubt.position)
-        if lost is None or any(write.value is ANY and self.clues.is_stored(write.call) for write in writes):
+        again = [
+            write.call
+            for write in self.clues.givers(leaf)
+            if self.clues.is_stored(write.call) and write.value is not ANY
+        ]
+        is_edit = any(write.value is ANY and write.call is lost for write in writes)
+        if lost is None or (leaf.found is not ABSENT and not again and is_edit):
             core = tuple(write.call.number for write in writes if self.clues.is_stored(write.call))
             return Suspicion("wrong-final", f"{where} is not what follows from the calls", core, focus)
-        again = [write.call for write in self.clues.givers(leaf) if self.clues.is_stored(write.call)]
         if leaf.found is not ABSENT and again and doubt.excess > 0:
             text = f"{where} is what call {again[-1].number} asked for before call {lost.number}, one revision too many"
             return Suspicion("double-write", text, (again[-1].number, lost.number), focus, lost.number)
@@ -198,15 +203,14 @@ class Blame:
         if doubt.newer is not None and doubt.older is None:
             writer = self.facts.events[doubt.newer - 1].call
             text = f"{where} what call {writer.number if writer else '?'} began to write only afterwards"
-            yield Suspicion("future-read", text, (call.number,), _focus(doubt.leaves))
+            yield Suspicion("future-read", text, (call.number,), LOOKS)
             return
         torn = self._torn(doubt, call, leaf) if doubt.older is None else None
         if torn is not None:
             yield torn
             return
         why = "something older than its process had seen" if doubt.older is not None else "what was there at no moment"
-        focus = _focus([leaf] if doubt.older is not None else doubt.leaves)
-        yield Suspicion("stale-read", f"{where} {why}", core, focus)
+        yield Suspicion("stale-read", f"{where} {why}", core, LOOKS)
 
     def _torn(self, doubt: Doubt, call: Call, leaf: Leaf) -> Suspicion | None:
         """The same read shows one part of a call and not another."""

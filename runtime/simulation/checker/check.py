@@ -44,8 +44,9 @@ RULES: Final[Mapping[str, str]] = MappingProxyType(
         "forgotten-request": "the store does not know a request that it accepted",
     }
 )
-# As many of one rule are told; one fault has many consequences.
+# As many of one rule are told, and as many doubts are followed; one fault has many consequences.
 OF_ONE_RULE_MAX: Final = 5
+TRIED_MAX: Final = 10
 
 
 def check(history: History) -> list[Violation]:
@@ -80,23 +81,44 @@ class _Check:
         verdict = judge(self._facts)
         writers = Writers(self._facts, verdict.gone)
         found = [*row_faults(self._facts, writers), *file_faults(self._facts.history)]
-        found = [violation for violation in found if self._is_wanted(violation.rule)]
         if verdict.doubts:
-            found += self._blamed(verdict, writers)
-        rules = list(RULES)
-        return sorted(found, key=lambda violation: (rules.index(violation.rule), violation.calls))
+            blamed = self._blamed(verdict, writers)
+            found = [*_without_consequences(found, blamed, of_one_rule=True), *_without_consequences(blamed, found)]
+        order = {rule: place for place, rule in enumerate(RULES)}
+        found.sort(key=lambda violation: (order[violation.rule], violation.calls))
+        return [violation for violation in found if self._is_wanted(violation.rule)]
 
-    def _blamed(self, verdict: Verdict, writers: Writers) -> Iterator[Violation]:
+    def _blamed(self, verdict: Verdict, writers: Writers) -> list[Violation]:
         possibilities = Possibilities(self._facts, writers)
+        tried: Counter[str] = Counter()
+        proven: list[Violation] = []
+        unproven: list[Violation] = []
         for suspicion in Blame.of(self._facts, writers).suspicions(verdict.doubts):
-            if self._told[suspicion.rule] < OF_ONE_RULE_MAX:
-                calls = smallest(possibilities, suspicion)
-                if calls is not None and self._is_wanted(suspicion.rule):
-                    yield Violation(suspicion.rule, suspicion.message, calls)
+            tried[suspicion.rule] += 1
+            if tried[suspicion.rule] > TRIED_MAX:
+                continue
+            found = smallest(possibilities, suspicion)
+            if found is not None:
+                violation = Violation(suspicion.rule, suspicion.message, found.calls)
+                (proven if found.is_proven else unproven).append(violation)
+        # A doubt that could not be proven by few calls follows from another fault, unless there is no other.
+        return proven or unproven
 
     def _is_wanted(self, rule: str) -> bool:
         self._told[rule] += 1
         return self._told[rule] <= OF_ONE_RULE_MAX
+
+
+def _without_consequences(
+    found: list[Violation], others: list[Violation], of_one_rule: bool = False
+) -> list[Violation]:
+    """What is left without violations whose calls contradict each other only because some of them do already."""
+    parts = [(set(violation.calls), violation.rule) for violation in (*found, *others) if violation.calls]
+    return [
+        violation
+        for violation in found
+        if not any(part < set(violation.calls) and (rule == violation.rule or not of_one_rule) for part, rule in parts)
+    ]
 
 
 def file_faults(history: History) -> Iterator[Violation]:

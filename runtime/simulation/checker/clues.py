@@ -95,13 +95,21 @@ class Clues:
         """Places that only this call can have made as they are; ``is_right``: places that were looked at."""
         return [
             place
-            for place, value in asked_leaves(self.writers.patches_of(call))
-            if value is not None
-            and is_right.get(place, False)
+            for place, _ in asked_leaves(self.writers.patches_of(call))
+            if is_right.get(place, False)
             and self.writers.last(place, position) is call
-            and self._is_only_giver(call, place, value)
+            and self._is_only_giver(call, place)
         ]
 
-    def _is_only_giver(self, call: Call, place: Place, value: object) -> bool:
-        leaf = Leaf((place[0],), place[1], value, ABSENT)
-        return not any(write.call is not call and gives(write, leaf) for write in self.writers.of(place))
+    def _is_only_giver(self, call: Call, place: Place) -> bool:
+        writes = self.writers.of(place)
+        own = next(write.value for write in writes if write.call is call)
+        leaf = Leaf((place[0],), place[1], own, ABSENT)
+        is_plain = own is not ABSENT and own is not ANY and not isinstance(own, dict)
+        others = [write for write in writes if write.call is not call and not _is_again(write.call, call)]
+        return is_plain and not any(gives(write, leaf) for write in others)
+
+
+def _is_again(call: Call, other: Call) -> bool:
+    """Whether two calls are one request."""
+    return call.request_id is not None and call.request_id == other.request_id

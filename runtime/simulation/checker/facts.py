@@ -108,26 +108,27 @@ class Facts:
         return frozenset(back_to for _, back_to in self.cut_positions)
 
     @functools.cached_property
-    def _users(self) -> dict[tuple[str, str], dict[str, tuple[float, float]]]:
-        """Which processes used a session, from when to when."""
+    def _together(self) -> dict[tuple[str, str, str], list[str]]:
+        """By directory, session and process: the other processes that used the session in the same time."""
         users: dict[tuple[str, str], dict[str, tuple[float, float]]] = {}
         for call in self.history.calls:
             found = users.setdefault((call.cwd, call.session), {})
             first, last = found.get(call.process, (call.begun_s, call.begun_s))
-            found[call.process] = first, max(last, call.ended_s or call.begun_s)
-        return users
+            found[call.process] = first, max(last, call.begun_s if call.ended_s is None else call.ended_s)
+        together: dict[tuple[str, str, str], list[str]] = {}
+        for session, spans in users.items():
+            current: list[tuple[float, str]] = []
+            for process, (first, last) in sorted(spans.items(), key=lambda span: span[1]):
+                current = [(until, other) for until, other in current if until > first]
+                for _, other in current:
+                    together.setdefault((*session, process), []).append(other)
+                    together.setdefault((*session, other), []).append(process)
+                current.append((last, process))
+        return together
 
     def others_at(self, call: Call) -> list[str]:
-        """The other processes that used the call's session at that time."""
-        users = self._users.get((call.cwd, call.session), {})
-        if len(users) < 2:
-            return []
-        end_s = math.inf if call.ended_s is None else call.ended_s
-        return [
-            process
-            for process, (first, last) in users.items()
-            if process != call.process and first < end_s and last > call.begun_s
-        ]
+        """The other processes that used the call's session while its own did."""
+        return self._together.get((call.cwd, call.session, call.process), [])
 
     @functools.cached_property
     def _first_opens(self) -> frozenset[int]:

@@ -25,7 +25,7 @@ CHANGING: Final = frozenset({"patch", "respond", "transaction"})
 
 def era_at(history: History, time_s: float) -> int:
     """How many power cuts were before a time."""
-    return sum(cut.at_s < time_s for cut in history.cuts)
+    return sum(cut.at_s < time_s for cut in history.cuts) if history.cuts else 0
 
 
 def surviving_era(history: History, seq: int, time_s: float = math.inf) -> int:

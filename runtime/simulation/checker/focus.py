@@ -47,11 +47,13 @@ class Focus:
       places: whose leaves count.
       flags: numbers of the calls whose ``changed`` counts.
       scopes: whose revisions count.
+      with_end: whether the end counts.
     """
 
     places: frozenset[Place] | None = frozenset()
     flags: frozenset[int] | None = frozenset()
     scopes: frozenset[str] | None = frozenset()
+    with_end: bool = True
 
     def leaves(self, found: list[Leaf]) -> list[Leaf]:
         """Those that count."""
@@ -67,3 +69,5 @@ class Focus:
 
 
 EVERYTHING: Final = Focus(None, None, None)
+# All that was read, and nothing else.
+LOOKS: Final = Focus(None, with_end=False)

@@ -34,6 +34,7 @@ class Doubt:
       older, newer: a position before or after those possible that would explain all.
       text: of a receipt, what it should say; of the end, the folder of the scope.
       excess: of the end, how many revisions there are too many.
+      is_explained: of a sight, whether a position explains it that was passed while one before it was in doubt.
     """
 
     about: About
@@ -45,6 +46,7 @@ class Doubt:
     newer: int | None = None
     text: str = ""
     excess: int = 0
+    is_explained: bool = False
 
 
 @attrs.frozen
@@ -212,7 +214,7 @@ def _look_closer(facts: Facts, sights: list[Sight], doubts: list[Doubt]) -> None
         except Unfit:
             continue
         _try(replay, found)
-    doubts += found
+    doubts += [doubt for doubt in found if not doubt.is_explained]
 
 
 def _try(replay: Replay, doubts: list[Doubt]) -> None:
@@ -224,6 +226,7 @@ def _try(replay: Replay, doubts: list[Doubt]) -> None:
         if not is_possible and position > sight.newest and doubt.newer is not None:
             continue
         misread = list(sight.misread(trio_of(replay.world, sight.names), replay.raw(sight.names), replay))
+        doubt.is_explained |= is_possible and not misread
         if is_possible and (not doubt.leaves or len(misread) <= len(doubt.leaves)):
             doubt.position, doubt.leaves = position, [leaf_of(sight.names, item) for item in misread]
         elif not misread and position < sight.oldest:

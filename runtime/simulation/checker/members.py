@@ -13,15 +13,15 @@ import attrs
 
 from ....store import Json
 from ..history import Call, FinalScope
+from .counting import Counting, end_of
 from .facts import Event, Facts
-from .focus import Focus, Leaf, leaf_of
+from .focus import Focus, Leaf, Place, leaf_of
 from .model import Names, Taken, own_planes, scope_names, take
 from .outsiders import Outsiders, State
 from .paths import Trio
-from .replay import told_revisions
 from .sights import Sight
-from .values import ABSENT, ANY, Unfit, at, differences
-from .writers import Writers, asked_leaves, edited_places
+from .values import ABSENT, ANY, Unfit, at, differences, is_above
+from .writers import Writers, edited_places
 
 _NOTHING: Json = {}
 
@@ -34,6 +34,7 @@ class Members:
     writers: Writers
     outsiders: Outsiders
     focus: Focus
+    counting: Counting
 
     # -- looking ------------------------------------------------------------------------------------------------
 
@@ -55,14 +56,34 @@ class Members:
 
     def _misread(self, values: Trio, sight: Sight, state: State) -> list[Leaf]:
         misread = sight.misread(values, state.raw_of(sight.names))
-        return self.focus.leaves([leaf_of(sight.names, item) for item in misread])
+        leaves = [leaf_of(sight.names, item) for item in misread]
+        return self._judged(sight.call, sight.ended_s, leaves)
+
+    def _judged(self, call: Call, end_s: float, leaves: list[Leaf]) -> list[Leaf]:
+        """The leaves that count, without those of which a call's own patches make what outsiders have left there:
+        arrays that it edits, and what may go with intents that it deletes."""
+        leaves = self.focus.leaves(leaves)
+        if not leaves or call.kind == "read":
+            return leaves
+        unclear: set[Place] = set()
+        for scope, patches in self.writers.patches_of(call).items():
+            for patch in patches:
+                edited = [(scope, keys) for keys in edited_places(patch)]
+                unclear |= {place for place in edited if self.outsiders.touching(place, end_s)}
+                if self.outsiders.asking(scope, end_s, "intents"):
+                    unclear |= {(scope, keys) for keys in self.writers.orphaned_by(scope, patch)}
+        return [
+            leaf
+            for leaf in leaves
+            if not any(scope in leaf.scopes and is_above(keys, leaf.keys) for scope, keys in unclear)
+        ]
 
     # -- calls --------------------------------------------------------------------------------------------------
 
     def rested(self, state: State, call: Call) -> Iterator[State]:
         """A call was told that nothing changed."""
         names = scope_names(call.cwd, call.session)
-        end_s = _end_of(call)
+        end_s = end_of(call)
 
         def misread(state: State) -> list[Leaf]:
             taken = self._taken(self._uncertain(state, call, end_s), call, names)
@@ -72,21 +93,22 @@ class Members:
             if self.focus.flags is None or call.number in self.focus.flags:
                 for name, after, before in zip(names, taken.after, taken.before, strict=True):
                     leaves += [Leaf((name,), *item) for item in differences(after, before)]
-            return self.focus.leaves(leaves)
+            return self._judged(call, end_s, leaves)
 
         for after in self.outsiders.settled(state, misread, end_s):
-            yield from self._told(after, call, names, changed=(False, False, False), sure=(True, True, True))
+            yield from self.counting.told(after, call, names, changed=(False, False, False), sure=(True, True, True))
 
     def stored(self, state: State, event: Event) -> Iterator[State]:
         """A call has its row."""
         call = event.call
         assert call is not None
         names = scope_names(call.cwd, call.session)
-        end_s = _end_of(call)
+        end_s = end_of(call)
 
         def misread(state: State) -> list[Leaf]:
             taken = self._taken(self._uncertain(state, call, end_s), call, names)
-            return [] if taken is None else self.focus.leaves([leaf_of(names, item) for item in taken.misread])
+            leaves = [] if taken is None else [leaf_of(names, item) for item in taken.misread]
+            return self._judged(call, end_s, leaves)
 
         for before in self.outsiders.settled(state, misread, end_s):
             ready = self._uncertain(before, call, end_s)
@@ -102,10 +124,10 @@ class Members:
             for name, value in zip(names, taken.after, strict=True):
                 after = after.with_value(name, value)
             after = self._orphaned(ready, after, call, end_s)
-            sure = self._sure(ready, call, names, end_s)
+            sure = self.counting.sure(ready, call, names, end_s)
             for told in [call, *self.facts.repeats_at(event.position)]:
                 if told.number in self.outsiders.members or told is call:
-                    yield from self._told(after, told, names, changed, sure)
+                    yield from self.counting.told(after, told, names, changed, sure)
                     break
 
     def _taken(self, state: State, call: Call, names: Names) -> Taken | None:
@@ -121,8 +143,8 @@ class Members:
                 for keys in edited_places(patch):
                     touching = self.outsiders.touching((scope, keys), end_s)
                     if touching and at(state.values.get(scope, _NOTHING), keys) is not ANY:
-                        used = {(write.call.number, scope, keys) for write in touching}
-                        state = attrs.evolve(state.with_leaf((scope, keys), ANY), used=state.used | used)
+                        named = {write.call.number for write in touching}
+                        state = attrs.evolve(state.with_leaf((scope, keys), ANY), named=state.named | named)
         return state
 
     def _orphaned(self, before: State, after: State, call: Call, end_s: float) -> State:
@@ -134,8 +156,8 @@ class Members:
                 for keys in targets if others else ():
                     place = (scope, keys)
                     if before.at(place) is not ABSENT or after.at(place) is not ABSENT:
-                        used = {(other.number, *place) for other in others}
-                        after = attrs.evolve(after.with_leaf(place, ANY), used=after.used | used)
+                        named = {other.number for other in others}
+                        after = attrs.evolve(after.with_leaf(place, ANY), named=after.named | named)
         return after
 
     def _flagged(self, state: State, call: Call, is_changed: bool, end_s: float) -> State | None:
@@ -144,62 +166,10 @@ class Members:
             return state
         if call.ending != "ok" or not call.changed or is_changed:
             return state
-        used = {
-            (write.call.number, *place)
-            for place, _ in asked_leaves(self.writers.patches_of(call))
-            for write in self.outsiders.touching(place, end_s)
-        }
-        return attrs.evolve(state, used=state.used | used) if used else None
-
-    # -- revisions ----------------------------------------------------------------------------------------------
-
-    def _sure(self, state: State, call: Call, names: Names, end_s: float) -> tuple[bool, bool, bool]:
-        """In which scopes outsiders have no part in whether the call changed anything."""
-        shared = {
-            place[0]
-            for place, _ in asked_leaves(self.writers.patches_of(call))
-            if state.at(place) is ANY or self.outsiders.touching(place, end_s)
-        }
-        return names[0] not in shared, names[1] not in shared, names[2] not in shared
-
-    def _told(
-        self, state: State, call: Call, names: Names, changed: tuple[bool, ...], sure: tuple[bool, ...]
-    ) -> Iterator[State]:
-        """The revisions after a call, as counted, and as it was told."""
-        told = told_revisions(call.revision) if call.revision is not None and call.ending == "ok" else None
-        asked = self.writers.patches_of(call)
-        revisions = dict(state.revisions)
-        used: set[tuple[int, str, tuple[str, ...]]] = set()
-        for index, scope in enumerate(names):
-            least, most = revisions.get(scope, (0, 0))
-            is_asked = scope in asked and call.changed is not False
-            least += is_asked and changed[index] and sure[index]
-            most = None if most is None else most + (is_asked and (changed[index] or not sure[index]))
-            revisions[scope] = least, most
-            if told is None or (self.focus.scopes is not None and scope not in self.focus.scopes):
-                continue
-            needed = self._needed(scope, told[index], (least, most), _end_of(call), self.facts.position_at(call))
-            if needed is None:
-                return
-            used |= needed
-            revisions[scope] = told[index], most
-        yield attrs.evolve(state, revisions=revisions, used=state.used | used)
-
-    def _needed(
-        self, scope: str, told: int, counted: tuple[int, int | None], end_s: float, position: int
-    ) -> set[tuple[int, str, tuple[str, ...]]] | None:
-        """Which outsiders a revision needs; None if it can not be."""
-        least, most = counted
-        if told < least:
-            return None
-        if most is None or told <= most:
-            return set()
-        asking = self.outsiders.asking(scope, end_s)
-        if told > most + len(asking):
-            return None
-        # Those that were not there yet, or never, have the explaining to do; else all of them.
-        late = [call for call in asking if not 0 < self.facts.position_of.get(call.number, 0) <= position]
-        return {(call.number, scope, ()) for call in late or asking}
+        places = self.writers.concerned(call)
+        named = {write.call.number for place in places for write in self.outsiders.touching(place, end_s)}
+        is_known = not any(state.at(place) is ANY for place in places)
+        return None if is_known and not named else attrs.evolve(state, named=state.named | named)
 
     # -- what is no call ----------------------------------------------------------------------------------------
 
@@ -225,14 +195,17 @@ class Members:
         )
         state = attrs.evolve(state, values=values, revisions=revisions)
         for _, scope, keys in state.used:
-            if keys and at(state.values.get(scope, _NOTHING), keys) is not ANY:
-                state = state.with_leaf((scope, keys), ANY)
+            # Where a leaf stands above, that is what may be another one now.
+            above = next((n for n in range(1, len(keys)) if not isinstance(state.at((scope, keys[:n])), dict)), 0)
+            place = (scope, keys[:above] if above and state.at((scope, keys[:above])) is not ABSENT else keys)
+            if state.at(place) is not ANY:
+                state = state.with_leaf(place, ANY)
         return state
 
     def ended(self, state: State) -> Iterator[State]:
         """The end as it was found."""
         history = self.facts.history
-        if history.may_lose_tail and not history.cuts:
+        if not self.focus.with_end or (history.may_lose_tail and not history.cuts):
             yield state
             return
         final = {scope.scope: scope for scope in history.final}
@@ -246,26 +219,11 @@ class Members:
             return self.focus.leaves([leaf for name in names for leaf in _left(state, name, final.get(name))])
 
         for after in self.outsiders.settled(state, misread, math.inf):
-            ended = self._ended_revisions(after, final)
+            ended = self.counting.ended(after, final)
             if ended is not None:
                 yield ended
-
-    def _ended_revisions(self, state: State, final: dict[str, FinalScope]) -> State | None:
-        used = state.used
-        for name, scope in final.items():
-            if self.focus.scopes is None or name in self.focus.scopes:
-                counted = state.revisions.get(name, (0, 0))
-                needed = self._needed(name, scope.revision, counted, math.inf, len(self.facts.events))
-                if needed is None:
-                    return None
-                used |= needed
-        return attrs.evolve(state, used=used)
 
 
 def _left(state: State, name: str, scope: FinalScope | None) -> list[Leaf]:
     found = own_planes(scope.value) if scope is not None else _NOTHING
     return [Leaf((name,), *item) for item in differences(found, state.values.get(name, _NOTHING))]
-
-
-def _end_of(call: Call) -> float:
-    return math.inf if call.ended_s is None or call.ending != "ok" else call.ended_s

@@ -6,6 +6,7 @@ and each scope whose value is another one afterwards has one revision more.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
@@ -37,6 +38,7 @@ EMPTY: Final = Held({})
 World = Mapping[str, Held]
 
 
+@functools.lru_cache(4096)
 def scope_names(cwd: str, session: str) -> Names:
     """The folders of a session's scopes."""
     bare = cwd[1:] if cwd[:1] in ("/", "\\") else cwd

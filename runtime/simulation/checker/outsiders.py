@@ -15,13 +15,21 @@ from ..history import Call
 from .facts import Facts
 from .focus import Leaf, Place
 from .model import Names
-from .paths import Trio
-from .values import ABSENT, ANY, Keys, at, merged, with_leaf
+from .paths import Trio, parse
+from .values import ABSENT, ANY, Keys, at, with_leaf
 from .writers import Write, Writers, gives, is_kind, shows
 
 _NOTHING: Json = {}
-# How many leaves of one answer are explained by outsiders, at most; beyond it the answer counts as possible.
+# A key that stands for keys which are not known.
+_UNKNOWN = "?"
+# How many leaves of one answer are explained by outsiders, and how many ways are tried for one set, at most; beyond it
+# the answer counts as possible.
 LEAVES_MAX = 200
+STEPS_MAX = 2_000
+
+
+class TooManyWays(Exception):
+    """The set is too large to be decided."""
 
 
 @attrs.frozen
@@ -29,7 +37,8 @@ class State:
     """Scopes by folder, and what must have happened outside of the set.
 
     Attributes:
-      used: number of the call, scope and keys.
+      used: number of the call, scope and keys: what was written, and can not be written again.
+      named: further calls that have to do with it.
       revisions: by scope, the least that the revision can be now, and the most that it can be without outsiders (None:
         not known).
       replaced: scopes that may still be shown as they were before foreign bytes won, and since when.
@@ -39,6 +48,7 @@ class State:
 
     values: Mapping[str, Json]
     used: frozenset[tuple[int, str, Keys]] = frozenset()
+    named: frozenset[int] = frozenset()
     revisions: Mapping[str, tuple[int, int | None]] = attrs.field(factory=dict)
     replaced: Mapping[str, int] = attrs.field(factory=dict)
     raw: frozenset[str] = frozenset()
@@ -77,6 +87,7 @@ class Outsiders:
     facts: Facts
     writers: Writers
     members: frozenset[int]
+    _steps: int = attrs.field(default=0, init=False)
 
     def touching(self, place: Place, end_s: float) -> list[Write]:
         """What outsiders that began before a time may have written at a place."""
@@ -101,11 +112,15 @@ class Outsiders:
     def _settled(
         self, state: State, misread: Callable[[State], list[Leaf]], end_s: float, depth: int
     ) -> Iterator[State]:
+        self._steps += 1
+        if self._steps > STEPS_MAX:
+            raise TooManyWays
         found = misread(state)
         if not found or depth > LEAVES_MAX:
             yield state
             return
-        for leaf in found:
+        # What must come is first: it may hide, or replace, what would have to go.
+        for leaf in sorted(found, key=lambda leaf: leaf.found is ABSENT):
             settled = [
                 after
                 for after in self._with_leaf(state, leaf, end_s)
@@ -114,7 +129,7 @@ class Outsiders:
             for after in settled:
                 yield from self._settled(after, misread, end_s, depth + 1)
             if settled:
-                return  # in which order leaves are settled does not matter, but one may only give way to another
+                return  # the order does not matter, but one leaf may only give way to another
 
     def _with_leaf(self, state: State, leaf: Leaf, end_s: float) -> Iterator[State]:
         """States in which a leaf is as it was found: in one of its scopes, with nothing that hides it."""
@@ -124,41 +139,65 @@ class Outsiders:
             cleared = self._cleared(state, leaf.scopes, leaf, end_s)
             if cleared is not None:
                 yield cleared
+            yield from self._hidden(state, leaf, end_s)
             return
         for index, scope in enumerate(leaf.scopes):
-            cleared = self._cleared(state, leaf.scopes[:index], leaf, end_s)
-            if cleared is None:
-                continue
             place = (scope, leaf.keys)
-            if shows(cleared.at(place), leaf):
-                yield cleared
-                continue
-            write = self._pick(place, leaf, end_s, cleared)
-            if write is not None:
-                yield self._written(cleared, place, write, leaf)
+            # What hides it may be in the way of nobody: the call's own patches may have seen to that.
+            cleared_too = self._cleared(state, leaf.scopes[:index], leaf, end_s)
+            for cleared in (state,) if cleared_too is None or cleared_too is state else (state, cleared_too):
+                if shows(cleared.at(place), leaf):
+                    yield cleared
+                    continue
+                write = self._pick(place, leaf, end_s, cleared)
+                if write is not None:
+                    yield self._written(cleared, place, write, leaf)
+                elif cleared is not state:
+                    yield cleared  # the call's own patches may do the rest
+
+    def _hidden(self, state: State, leaf: Leaf, end_s: float) -> Iterator[State]:
+        """States in which a plain value in a scope between hides what is broader, below an object that hides it."""
+        for scope in leaf.scopes[1:-1]:
+            for length in range(2, len(leaf.keys)):
+                place = (scope, leaf.keys[:length])
+                for write in self.touching(place, end_s):
+                    is_plain = write.value is not ABSENT and write.value is not ANY and not write.is_orphaning
+                    if is_plain and (write.call.number, *place) not in state.used:
+                        yield self._written(state, place, write, Leaf((scope,), place[1], write.value, ABSENT))
 
     def _cleared(self, state: State, scopes: tuple[str, ...], leaf: Leaf, end_s: float) -> State | None:
         """The state without anything at the leaf's place in some scopes, if outsiders can have seen to that."""
         for scope in scopes:
             place = (scope, leaf.keys)
+            if leaf.found is not ABSENT:
+                place = (scope, self._hiding(state, place))
             there = state.at(place)
             if there is ABSENT or there is ANY:
                 continue
+            if leaf.found is ABSENT and isinstance(there, dict) and there and not is_kind(leaf):
+                continue  # no leaf: what is below has places of its own
             if there == {}:
                 # Foreign bytes may hold empty objects; whoever patches the scope prunes them all.
                 asking = self.asking(scope, end_s)
                 if not asking:
                     return None
-                state = attrs.evolve(
-                    state.with_leaf(place, ABSENT), used=state.used | {(asking[-1].number, scope, leaf.keys)}
-                )
+                state = attrs.evolve(state.with_leaf(place, ABSENT), named=state.named | {asking[-1].number})
                 continue
-            gone = Leaf((scope,), leaf.keys, ABSENT, there)
+            gone = Leaf((scope,), place[1], ABSENT, there)
             write = self._pick(place, gone, end_s, state)
-            if write is None:
+            if write is not None:
+                state = self._written(state, place, write, gone)
+            elif leaf.found is not ABSENT:
                 return None
-            state = self._written(state, place, write, gone)
         return state
+
+    @staticmethod
+    def _hiding(state: State, place: Place) -> Keys:
+        """Where in its scope a place is hidden: by what stands there, or by a plain value above."""
+        for length in range(1, len(place[1])):
+            if not isinstance(state.at((place[0], place[1][:length])), dict):
+                return place[1][:length]
+        return place[1]
 
     def _pick(self, place: Place, leaf: Leaf, end_s: float, state: State) -> Write | None:
         """An outsider's write that gives the leaf and has not been used; first such of which nobody knows anything."""
@@ -180,9 +219,12 @@ class Outsiders:
 
     @staticmethod
     def _written(state: State, place: Place, write: Write, leaf: Leaf) -> State:
-        new = write.value
-        if is_kind(leaf) and isinstance(write.asked, dict):
-            # As far as keys are looked at, an object is there; what is in it does not matter.
+        read = leaf.read
+        path = parse(read.path) if read is not None else None
+        if leaf.found is not ABSENT and read is not None and (read.projection == "keys" or (path and path.rest)):
+            # Several writes may look like this, so nothing else is known of what is there, nor who wrote it.
             there = state.at(place)
-            new = merged(there if isinstance(there, dict) else ABSENT, write.asked)
+            new = {**there, _UNKNOWN: ANY} if leaf.found == "object" and isinstance(there, dict) else ANY
+            return attrs.evolve(state.with_leaf(place, new), named=state.named | {write.call.number})
+        new = ABSENT if leaf.found is ABSENT else leaf.found if write.value is ANY else write.value
         return attrs.evolve(state.with_leaf(place, new), used=state.used | {(write.call.number, *place)})

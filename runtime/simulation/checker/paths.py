@@ -152,7 +152,8 @@ def _overlaid(layers: list[Any]) -> Any:
     for layer in layers[1:]:
         for key, item in layer.items():
             below = result.get(key)
-            result[key] = _overlaid([below, item]) if isinstance(below, dict) and isinstance(item, dict) else item
+            lies_on = isinstance(item, dict) and (isinstance(below, dict) or below is ANY)
+            result[key] = _overlaid([below, item]) if lies_on else item
     return result
 
 

@@ -19,20 +19,17 @@ from typing import Final
 import attrs
 
 from ..history import Call
+from .counting import Counting
 from .facts import Event, Facts
 from .focus import EVERYTHING, Focus
 from .members import Members
 from .model import own_planes
-from .outsiders import Outsiders, State
+from .outsiders import Outsiders, State, TooManyWays
 from .sights import Sight, sights_of
 from .writers import Writers
 
 # Moments tried, at most; with more the answer is "possible".
 MOMENTS_MAX: Final = 3_000
-
-
-class _TooMany(Exception):
-    """The set is too large to be decided."""
 
 
 # An event of the set, or an answer that rests on all before it.
@@ -53,24 +50,27 @@ class Possibilities:
 
     def writers_at(self, focus: Focus) -> list[int]:
         """The calls that have to do with what a question is about."""
-        calls = [write.call for place in focus.places or () for write in self.writers.of(place)]
+        if focus.places is None:
+            return [call.number for call in self.facts.changing]
+        calls = [write.call for place in focus.places for write in self.writers.of(place)]
         calls += [call for scope in focus.scopes or () for call in self.writers.callers(scope)]
         return sorted({call.number for call in calls})
 
     def explained(self, numbers: Iterable[int], focus: Focus = EVERYTHING) -> frozenset[int] | None:
         """Which outsiders an explanation needs; None if there is no explanation: the set is impossible."""
-        members = frozenset(numbers)
+        # Of what nobody knows anything can not become more certain by being in the set.
+        members = frozenset(number for number in numbers if self.facts.fates[number] != "open")
         calls = [self.facts.calls[number] for number in sorted(members)]
         sights = [sight for call in calls for sight in self._sights.get(call.number, ())]
         outsiders = Outsiders(self.facts, self.writers, members)
-        search = _Search(
-            self.facts, Members(self.facts, self.writers, outsiders, focus), _order(self.facts, members), calls, sights
-        )
+        counting = Counting(self.facts, self.writers, outsiders, focus)
+        steps = Members(self.facts, self.writers, outsiders, focus, counting)
+        search = _Search(self.facts, steps, _order(self.facts, members), calls, sights)
         try:
             found = search.found()
-        except _TooMany:
+        except TooManyWays:
             return frozenset()
-        return None if found is None else frozenset(number for number, _, _ in found.used)
+        return None if found is None else found.named.union(number for number, _, _ in found.used)
 
 
 def _order(facts: Facts, members: frozenset[int]) -> list[_Item]:
@@ -111,7 +111,7 @@ class _Search:
     def _go(self, index: int, sights: tuple[Sight, ...], state: State) -> State | None:
         self._moments += 1
         if self._moments > MOMENTS_MAX:
-            raise _TooMany
+            raise TooManyWays
         for sight in sights:
             if self._may_look(sight, index, sights):
                 rest = tuple(other for other in sights if other is not sight)

@@ -117,7 +117,7 @@ def _order(facts: Facts) -> Iterator[Violation]:
             continue
         own, other = facts.position_at(call), facts.position_at(newest)
         if own < other or (own == other and fate == "stored"):
-            rule = "wrong-order" if call.ending == "ok" else "outcome-lies"
+            rule = "wrong-order" if call.ending == newest.ending == "ok" else "outcome-lies"
             text = f"call {newest.number} had ended before call {call.number} began, but has the later row"
             yield Violation(rule, text, (newest.number, call.number))
 

@@ -10,7 +10,10 @@ from __future__ import annotations
 
 from typing import Final
 
+import attrs
+
 from .clues import Suspicion
+from .focus import EVERYTHING, Focus
 from .possible import Possibilities
 
 # Rounds of growing, and calls in a set, at most: what needs more is told with the calls of the suspicion.
@@ -18,7 +21,15 @@ ROUNDS_MAX: Final = 60
 CALLS_MAX: Final = 400
 
 
-def smallest(possibilities: Possibilities, suspicion: Suspicion) -> tuple[int, ...] | None:
+@attrs.frozen
+class Smallest:
+    """Calls by number. ``is_proven``: they can not all be true; else they are only those that the doubt began with."""
+
+    calls: tuple[int, ...]
+    is_proven: bool
+
+
+def smallest(possibilities: Possibilities, suspicion: Suspicion) -> Smallest | None:
     """The set of a suspicion; None if calls of which nobody knows anything may explain it all the same."""
     fates, focus = possibilities.facts.fates, suspicion.focus
     order = list(suspicion.core)
@@ -26,7 +37,7 @@ def smallest(possibilities: Possibilities, suspicion: Suspicion) -> tuple[int, .
     for _ in range(ROUNDS_MAX):
         used = possibilities.explained(order, focus)
         if used is None:
-            return shrunk(possibilities, suspicion, order)
+            return Smallest(_held_against_all(possibilities, suspicion, shrunk(possibilities, order, focus)), True)
         new = [number for number in sorted(used) if number not in order and fates[number] != "open"]
         if not new and not are_all_in:
             # Nobody outside is needed, so the set does not know yet what should be there: all who wrote there do.
@@ -37,10 +48,19 @@ def smallest(possibilities: Possibilities, suspicion: Suspicion) -> tuple[int, .
             break
         order += new
     is_open = any(fates[number] == "open" for number in possibilities.writers_at(focus))
-    return None if is_open else tuple(sorted(suspicion.core))
+    return None if is_open else Smallest(tuple(sorted(suspicion.core)), False)
 
 
-def shrunk(possibilities: Possibilities, suspicion: Suspicion, order: list[int]) -> tuple[int, ...]:
+def _held_against_all(possibilities: Possibilities, suspicion: Suspicion, found: list[int]) -> tuple[int, ...]:
+    """Whatever else the history says may make the set smaller still, if it is about the same call."""
+    if len(found) > 1 and possibilities.explained((), EVERYTHING) is not None:
+        smaller = shrunk(possibilities, found, EVERYTHING)
+        if not suspicion.core or suspicion.core[0] in smaller or suspicion.core[0] not in found:
+            found = smaller
+    return tuple(sorted(found))
+
+
+def shrunk(possibilities: Possibilities, order: list[int], focus: Focus) -> list[int]:
     """A set from which nothing can be left out. What came last into the set goes first."""
     kept = list(order)
     size = max(1, len(kept) // 2)
@@ -48,8 +68,8 @@ def shrunk(possibilities: Possibilities, suspicion: Suspicion, order: list[int])
         is_smaller = False
         for end in range(len(kept), 0, -size):
             trial = kept[: max(0, end - size)] + kept[end:]
-            if len(trial) < len(kept) and possibilities.explained(trial, suspicion.focus) is None:
+            if len(trial) < len(kept) and possibilities.explained(trial, focus) is None:
                 kept, is_smaller = trial, True
         if size == 1 and not is_smaller:
-            return tuple(sorted(kept))
+            return kept
         size = max(1, size // 2)

@@ -147,13 +147,15 @@ def at(value: Any, path: Keys) -> Any:
 
 
 def with_leaf(value: Json, path: Keys, leaf: Any) -> Json:
-    """``value`` with one leaf set, or removed with all that becomes empty by that."""
+    """``value`` with one leaf set, or removed with all that becomes empty by that; itself below ANY."""
     key, below = path[0], path[1:]
     result = dict(value)
     if not below:
         new = leaf
     else:
         there = value.get(key)
+        if there is ANY:
+            return value
         new = with_leaf(there if isinstance(there, dict) else {}, below, leaf)
     if new is ABSENT or new == {}:
         result.pop(key, None)

@@ -18,35 +18,49 @@ from .facts import Facts
 from .focus import Leaf, Place
 from .model import scope_names, steps_of
 from .paths import NAMES, inside, keys_of, parse
-from .values import ABSENT, ANY, Keys, Mark, is_above, is_edit, kind_of, leaves, owned, pruned, same
+from .values import ABSENT, ANY, Keys, Mark, is_above, is_edit, kind_of, leaves, merged, owned, pruned, same
 
 _UNTOUCHED = Mark("untouched")
 
 
 @attrs.frozen(eq=False)
 class Write:
-    """What a call leaves at a place: a leaf, ABSENT or ANY. ``asked``: what its patch has there, ABSENT above it."""
+    """What a call leaves at a place.
+
+    Attributes:
+      value: a leaf, ABSENT or ANY.
+      asked: what its patch has there, ABSENT if that is above or nowhere.
+      may_go: whether the place may go with an intent that the call deletes.
+    """
 
     call: Call
     value: Any
     asked: Any
+    may_go: bool = False
+
+    @property
+    def is_orphaning(self) -> bool:
+        """Whether the place may go with an intent, and is not written."""
+        return self.may_go and self.value is _UNTOUCHED
 
 
 def _left_by(patch: Json, keys: Keys) -> tuple[Any, Any]:
     """What one patch of a scope leaves at a place, and what it has there."""
     node: Any = patch
+    is_below_edit = False
     for depth, key in enumerate(keys, 1):
         if key not in node:
             return _UNTOUCHED, ABSENT
         node = node[key]
         is_last = depth == len(keys)
-        if node is None:
-            return ABSENT, None if is_last else ABSENT
         if not isinstance(node, dict):
-            return (pruned(node), node) if is_last else (ABSENT, ABSENT)
+            left = ABSENT if node is None or not is_last else pruned(node)
+            return (ANY if is_below_edit else left), node if is_last else ABSENT
         if is_edit(node):
-            return ANY, node
-    return ABSENT, node
+            if is_last:
+                return ANY, node
+            is_below_edit = True
+    return (ANY if is_below_edit else ABSENT), node
 
 
 def edited_places(patch: Json, keys: Keys = ()) -> Iterator[Keys]:
@@ -119,6 +133,17 @@ class Writers:
                 gone |= self.owned_by.get((scope, intent), set())
         return gone
 
+    def concerned(self, call: Call) -> set[Place]:
+        """All places that a call may change: those it asks for, and those that may go with an intent."""
+        patches = self.patches_of(call)
+        orphaned = {
+            (scope, keys)
+            for scope, found in patches.items()
+            for patch in found
+            for keys in self.orphaned_by(scope, patch)
+        }
+        return {place for place, _ in asked_leaves(patches)} | orphaned
+
     def of(self, place: Place) -> list[Write]:
         """What each call that asks for something at a place leaves there, as they began."""
         found = self._found.get(place)
@@ -128,24 +153,25 @@ class Writers:
 
     def _writes(self, scope: str, keys: Keys) -> Iterator[Write]:
         for call, patches in self._patches.get(scope, ()):
-            value, asked = _UNTOUCHED, ABSENT
+            value, asked, may_go = _UNTOUCHED, ABSENT, False
             for patch in patches:
                 left = _left_by(patch, keys)
                 if left[0] is not _UNTOUCHED:
                     value, asked = left
+                    may_go = False
                 if "intents" not in patch or keys[:1] == ("intents",):
                     continue
                 if any(is_above(target, keys) for target in self.orphaned_by(scope, patch)):
-                    value = ANY
-            if value is not _UNTOUCHED:
-                yield Write(call, value, asked)
+                    may_go = True
+            if value is not _UNTOUCHED or may_go:
+                yield Write(call, value, asked, may_go)
 
     def last(self, place: Place, position: int) -> Call | None:
         """The call whose doing it is that a place is as it should be at a position; None if no call's."""
         best, found = 0, None
         for write in self.of(place):
             own = self.facts.position_of.get(write.call.number, 0)
-            if write.value is ANY and write.asked is ABSENT:
+            if write.is_orphaning:
                 continue  # what went with an intent is known: it is in ``gone``
             if best < own <= position and self.facts.is_standing(own, position):
                 best, found = own, write.call
@@ -159,14 +185,34 @@ class Writers:
 
 
 def gives(write: Write, leaf: Leaf) -> bool:
-    """Whether a write can be why a leaf was found as it was; one that leaves ANY can."""
-    if write.value is ANY:
+    """Whether a write can be why a leaf was found as it was."""
+    if leaf.found is ABSENT and (write.may_go or write.value is ANY):
         return True
+    if write.is_orphaning:
+        return False
+    if write.value is ANY:
+        return _may_give(write.asked, leaf)
     if is_kind(leaf):
         if leaf.found is ABSENT:
             return write.value is ABSENT and not isinstance(write.asked, dict)
+        if isinstance(write.asked, dict):
+            return bool(leaf.found == "object" and merged(ABSENT, write.asked) != {})
         return write.asked is not None and write.asked is not ABSENT and kind_of(write.asked) == leaf.found
     return shows(write.value, leaf)
+
+
+def _may_give(asked: Any, leaf: Leaf) -> bool:
+    """Whether an edit of an array, if there was one, or else an object of that form, can be what was found."""
+    path = parse(leaf.read.path) if leaf.read is not None else None
+    if is_kind(leaf) or (path is not None and path.rest):
+        return True
+    if isinstance(asked, dict) and is_edit(asked) and isinstance(leaf.found, list):
+        places = {int(key[1:-1]): item for key, item in asked.items()}
+        return all(
+            place < len(leaf.found) and (isinstance(item, dict) or same(leaf.found[place], pruned(item)))
+            for place, item in places.items()
+        )
+    return shows(pruned(asked), leaf)
 
 
 def is_kind(leaf: Leaf) -> bool:
