@@ -49,6 +49,15 @@ class SessionHandle:
         """The selected mode."""
         return self._cell.mode
 
+    @property
+    def indicator(self) -> str | None:
+        """The session's state in one word for a status bar: ``state-flow active (blocked)``; None in off mode (L34)."""
+        cell = self._cell
+        if cell.mode == "off":
+            return None
+        is_blocked = cell.mode == "active" and cell.problem is not None
+        return f"state-flow {cell.mode}{' (blocked)' if is_blocked else ''}"
+
     def _check(self) -> None:
         self._lifetime.check()
         cell = self._cell

@@ -77,9 +77,9 @@ class Receipt:
     def to_json(self) -> Json:
         """The result of ``patch_state`` as the tool protocol gives it."""
         updates = self.state_updates
-        return self.kept() if updates is None else {**self.kept(), "state_updates": updates}
+        return self._kept() if updates is None else {**self._kept(), "state_updates": updates}
 
-    def kept(self) -> Json:
+    def _kept(self) -> Json:
         """What is kept of it under a request id: everything that does not depend on what was told before."""
         return {
             "changed": self.changed,
@@ -116,7 +116,7 @@ def _leaves(value: Json, pointer: str) -> Iterator[tuple[str, Any]]:
 
 def receipt_row(receipt: Receipt) -> Json:
     """A receipt as the row of a call with a request id keeps it."""
-    return {**receipt.kept(), "transition_id": receipt.transition_id, "seq": receipt.seq}
+    return {**receipt._kept(), "transition_id": receipt.transition_id, "seq": receipt.seq}
 
 
 def receipt_from(document: Json) -> Receipt:

@@ -117,6 +117,11 @@ class Session:
         """See there."""
         return self._inner.mode
 
+    @property
+    def indicator(self) -> str | None:
+        """See there."""
+        return self._inner.indicator
+
     async def patch_state(
         self,
         *,

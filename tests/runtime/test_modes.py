@@ -65,7 +65,7 @@ async def test_off_looks_at_no_storage_from_start_to_end(tmp_path: Path) -> None
         disk.operations.clear()
         entries = MemoryEntries()
         session = await runtime.open_session(CWD, "new", entries=entries)
-        assert (session.mode, data(entries)) == ("off", [{"mode": "off"}])
+        assert (session.mode, session.indicator, data(entries)) == ("off", None, [{"mode": "off"}])
         loop = AgentLoop(session)
         loop.say("system", "You are")
         assert await loop.turn("hello") == loop.native[:2]
@@ -244,7 +244,7 @@ def break_store(runtime: Runtime) -> None:
     runtime._world.journal = Full()  # type: ignore[assignment]
 
 
-@holds("L8", "case agent 142", "case store 85", "case store 86", "store 4.2.1", "store 4.2.5")
+@holds("L8", "L34", "case agent 142", "case store 85", "case store 86", "store 4.2.1", "store 4.2.5")
 async def test_unreadable_memory_blocks_an_active_session_until_it_is_repaired_and_selected(tmp_path: Path) -> None:
     root = tmp_path / "s"
     async with session_of(root, "main") as session:
@@ -255,6 +255,7 @@ async def test_unreadable_memory_blocks_an_active_session_until_it_is_repaired_a
             session = await runtime.open_session(CWD, "main", "active", entries=entries)
             assert session.mode == "active"
             assert (await session.status())["blocked"] is not None
+            assert session.indicator == "state-flow active (blocked)"
             async with session.run("go") as run:
                 with refused("E_CORRUPT"):
                     await run.project([])
@@ -410,3 +411,22 @@ async def test_the_handle_of_a_session_shows_the_mode_that_holds(tmp_path: Path)
         handles: list[Session] = [await runtime.open_session(CWD, "main", "active") for _ in range(2)]
         await handles[0].set_mode("passive")
         assert [handle.mode for handle in handles] == ["passive", "passive"]
+
+
+@holds("L33")
+async def test_closing_withdraws_what_waits_and_keeps_nobody_waiting(tmp_path: Path) -> None:
+    root = tmp_path / "s"
+    async with opened(root) as runtime:
+        session = await runtime.open_session(CWD, "main", "active")
+
+        async def write() -> None:
+            with refused("E_CLOSED"):
+                await session.patch_state(session={"working": {"never": 1}})
+
+        with turn_held(root):
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(write)
+                await wait_all_tasks_blocked(0.02)
+                nursery.start_soon(session.aclose)
+    async with session_of(root, "main", mode=None) as session:
+        assert (await session.read_state("session")).value == {}

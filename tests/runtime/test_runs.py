@@ -147,7 +147,7 @@ async def test_the_barrier_holds_everything_beside_a_patch_in_active_mode_alone(
             assert not any(verdict.block for verdict in run.preflight([*calls, *twice]))
 
 
-@holds("L18", "case agent 132", "L20", "case agent 133", "L21", "L22")
+@holds("L18", "store 3.4.2", "case agent 132", "L20", "case agent 133", "L21", "L22")
 async def test_only_a_finished_answer_without_tool_calls_is_accepted(tmp_path: Path) -> None:
     async with session_of(tmp_path / "s") as session:
         await session.accept_response("Previous")
