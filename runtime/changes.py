@@ -78,8 +78,11 @@ class Changes:
             withdrawable()
             if cell.writable() != address:  # T9 row 10
                 raise CallError("E_SELECTION", "the session's memory was selected anew meanwhile; call again")
-            with suppress(StoreError):  # an earlier call with this id may have an outcome all the same
-                before["scopes"] = scopes_in(draft, address)
+            if cell.context.carried.projection_id is not None:
+                before["scopes"] = {}  # what was told is the base, and not what the call was staged on
+            else:
+                with suppress(StoreError):  # an earlier call with this id may have an outcome all the same
+                    before["scopes"] = scopes_in(draft, address)
             count = len(draft.rows)
             receipt = draft.stage_patch(address, patches, request_id)
             before["is_remembered"] = request_id is not None and len(draft.rows) == count
@@ -93,8 +96,9 @@ class Changes:
         after = cell.scopes()
         if after is None or "scopes" not in before:
             return receipt
-        if before["is_remembered"] and cell.context.carried.projection_id is None:
-            return receipt  # the first outcome once more, and nobody was told anything in between
+        if cell.context.carried.projection_id is None and (before["is_remembered"] or not before["scopes"]):
+            # The first outcome once more, or the projection has ended meanwhile: nobody was told anything to set right.
+            return receipt
         call = AcceptedCall(
             patches=patches,
             before=before["scopes"],

@@ -99,8 +99,7 @@ class Prompting:
             cell.readable()
             if cell.problem is not None and cell.problem.code != "E_FENCED":
                 raise type(cell.problem)(cell.problem.code, cell.problem.message, **cell.problem.data)
-            if cell.address is not None:
-                self.state.view(cell.address)
+            if cell.address is not None and self.state.errors:
                 for _, scope in cell.address.scopes():
                     error = self.state.errors.get(scope)
                     if error is not None:
