@@ -154,13 +154,16 @@ class RecordedSession:
         cwd: Mapping[str, Any] | None = None,
         session: Mapping[str, Any] | None = None,
         request_id: str | None = None,
+        call_id: str | None = None,
     ) -> Receipt:
         """See ``Session.patch_state``. Without a request id the call gets one, so that its outcome can be asked for."""
         given = {"global": global_, "cwd": cwd, "session": session}
         patches = copy.deepcopy({name: patch for name, patch in given.items() if patch is not None})
         request_id = request_id or self._recorder.request_id(self._caller)
         with self._call("patch", patches=patches, request_id=request_id) as call:
-            receipt = await self._session.patch_state(global_=global_, cwd=cwd, session=session, request_id=request_id)
+            receipt = await self._session.patch_state(
+                global_=global_, cwd=cwd, session=session, request_id=request_id, call_id=call_id
+            )
             note_receipt(call, receipt)
         return receipt
 
