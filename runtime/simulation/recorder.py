@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, final
 
@@ -18,6 +18,7 @@ import trio
 from ...store import Mode, ReadError, ReadResult, Receipt, StrataflowError
 from ..transactions_again import TRANSACT_ATTEMPTS
 from .history import Call, CallKind, History, Read
+from .recorded_runs import RecordedRun, recorded_run
 from .recorded_transactions import ABSENT, Attempts, Function, RecordedTransaction, note_receipt
 from .threads import ProcessKilled
 from .trace import Trace
@@ -174,6 +175,15 @@ class RecordedSession:
             receipt = await self._session.accept_response(text, request_id=request_id)
             note_receipt(call, receipt)
         return receipt
+
+    def run(self, prompt: str, *, anchor: float | None = None) -> AbstractAsyncContextManager[RecordedRun]:
+        """See ``Session.run``."""
+        return recorded_run(self._session, prompt, anchor, self._answer)
+
+    @contextmanager
+    def _answer(self, text: str, request_id: str | None) -> Iterator[Call]:
+        with self._call("respond", patches={"session": {"response": text}}, request_id=request_id) as call:
+            yield call
 
     async def read_state(
         self,
