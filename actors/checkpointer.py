@@ -85,20 +85,24 @@ class Checkpointer:
             self._last_work_s = trio.current_time()
             self._due.set()
         retry_s = CHECKPOINT_IDLE_S
+        # Also where it came to nothing before it began, such as by a disk that refuses our lock in Pi's place.
+        has_failed = False
         while True:
             await self._due.wait()
-            if self._failure is None:
+            if not has_failed and self._failure is None:
                 await self._wait_for_a_good_moment()
             else:
                 await trio.sleep(retry_s)
                 retry_s = min(2 * retry_s, CHECKPOINT_RETRY_S_MAX)
             try:
                 await self.checkpoint()
+                has_failed = False
             except StoreError as error:
                 if error.code not in ("E_DISK", "E_BUSY"):
                     raise
                 self._world.report("checkpoint-failed", error=error)
-            if self._failure is None:
+                has_failed = True
+            if not has_failed and self._failure is None:
                 retry_s = CHECKPOINT_IDLE_S
 
     async def _wait_for_a_good_moment(self) -> None:

@@ -106,11 +106,11 @@ class Turn:
             return
         try:
             self._outcome = self._write()
-        except StoreError as error:
-            self._outcome = error
-        else:
             if not self._outcome.blocked:
                 lock.give_back()
+        except StoreError as error:
+            # Not the caller's trouble: what it asked for is in the journal by now.
+            self._outcome = error
 
     async def release(self) -> None:
         """Give the turn back without having appended. To be called shielded: Pi would be kept out for good."""

@@ -135,9 +135,9 @@ class MemoryStore:
         self.on_change(row.touches(), row)
 
     def _fence(self, scope: str, row: Row) -> None:
-        if scope in self.fences:
-            return
-        self.fences[scope] = Fence(changed_by_another(self.accepted[scope], row.seq), self.images[scope])
+        # One that could not be read yet has shown nothing that could be kept, and can not be written either.
+        if scope not in self.fences and scope in self.images:
+            self.fences[scope] = Fence(changed_by_another(self.accepted[scope], row.seq), self.images[scope])
 
     def _note_superseded(self, scope: str, row: Row) -> None:
         """The scope's parts of rows in memory gave way to foreign bytes; the bytes must be read (J6)."""
@@ -190,7 +190,9 @@ class MemoryStore:
             for row in rows:
                 image = image.apply(row)
         except StoreError as error:
-            self.errors[scope] = error
+            # A scope that could not be read stays at an older row, which newer ones need not follow: what keeps it from
+            # being read is the trouble, and not the rows.
+            self.errors.setdefault(scope, error)
             self.on_change((scope,), None)
         else:
             self._compare_writers(scope, image)

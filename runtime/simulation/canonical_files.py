@@ -21,8 +21,8 @@ class FoundScope:
     meta: Mapping[str, Any]
 
 
-def read_files(machine: SimulatedMachine) -> dict[str, FoundScope]:
-    """All scopes by their folder below the store, ``""`` for the global one.
+def read_files(machine: SimulatedMachine, only: str | None = None) -> dict[str, FoundScope]:
+    """All scopes by their folder below the store, ``""`` for the global one; or only one of them.
 
     Raises:
       ValueError: a file does not parse; the text names it.
@@ -33,6 +33,9 @@ def read_files(machine: SimulatedMachine) -> dict[str, FoundScope]:
         folder, _, name = path.rpartition("/")
         if name != "checkpoint.json" or not folder.startswith(machine.root) or "/.strataflow" in folder:
             continue
+        scope = folder.removeprefix(machine.root).lstrip("/")
+        if only is not None and scope != only:
+            continue
         value = _parsed(path, contents[path])
         patches = f"{folder}/patches.jsonl"
         for line in contents.get(patches, b"").split(b"\n"):
@@ -41,7 +44,6 @@ def read_files(machine: SimulatedMachine) -> dict[str, FoundScope]:
         meta = _parsed(f"{folder}/meta.json", contents.get(f"{folder}/meta.json", b""))
         temporal = meta["temporal"]
         position = [temporal["checkpoint"], *temporal["patches"]][-1]["position"]
-        scope = folder.removeprefix(machine.root).lstrip("/")
         found[scope] = FoundScope(value, temporal["revision"], position, meta)
     return found
 

@@ -42,6 +42,7 @@ KINDS: Mapping[str, Counted] = MappingProxyType(
         "freeze": "lock",  # a process stops with a lock in its hand; detail: seconds, then thaw or kill
         "busy": "append",  # SQLite is busy
         "cancel": "call",  # the caller is cancelled; detail: after how many passes of the loop
+        "stop": "call",  # a program is asked to end; detail: after how many passes, and which of those that run
         "jump": "call",  # somebody sets the clock; detail: milliseconds
         "foreign": "call",  # somebody writes canonical files without our locks; detail: a seed
     }
@@ -58,6 +59,7 @@ _DETAILS: Mapping[str, str] = MappingProxyType(
         "slow": rf"{_SECONDS}(:\d+)?",
         "freeze": rf"{_SECONDS}(:(thaw|kill))?",
         "cancel": r"\d+",
+        "stop": r"\d+(:\d+)?",
         "jump": r"-?\d+",
         "foreign": r"\d+",
     }
@@ -78,6 +80,7 @@ _DEFAULT: Mapping[str, float] = MappingProxyType(
         "freeze": 0.01,
         "busy": 0.02,
         "cancel": 0.03,
+        "stop": 0.005,
         "jump": 0.005,
         "foreign": 0.005,
     }

@@ -23,7 +23,7 @@ def find_victim(machine: SimulatedMachine, detail: str) -> str | None:
     """The scope that a stranger writes now; None if there is none in the files, or a checkpoint is under way."""
     if machine.journals.has_prepared():
         return None
-    scopes = [scope for scope in read_files(machine) if "/" not in scope]
+    scopes = [*read_files(machine)]
     return random.Random(f"foreign {detail}").choice(scopes) if scopes else None
 
 
@@ -33,26 +33,30 @@ def write_foreign(machine: SimulatedMachine, recorder: Recorder, detail: str) ->
     assert scope is not None
     chance = random.Random(f"foreign value {detail}")
     found = read_files(machine)[scope]
-    value = {"working": {**dict(found.value.get("working", {})), "theirs": chance.randrange(1000)}}
+    value = {**found.value, "working": {**found.value.get("working", {}), "theirs": chance.randrange(1000)}}
     boundary = {"id": f"stranger {chance.getrandbits(32)}", "parent": None, "position": found.position + 1000}
     meta = {
         **found.meta,
         "artifacts": {},
         "temporal": {"checkpoint": boundary, "patches": [], "revision": found.revision + 1},
     }
+    files = {"checkpoint.json": _line(value), "patches.jsonl": b"", "meta.json": _line(meta)}
     folder = f"{machine.root}/{scope}".rstrip("/")
+    owner = {"cwd": found.meta.get("owner", {}).get("cwd", ""), "sessionId": ""}
+    if "/" in scope:  # a session's run record names its newest change
+        record = json.loads(machine.disk.contents()[f"{folder}/runtime.json"])
+        files["runtime.json"] = _line({**record, "lineage": [boundary]})
+        owner = record["identity"]
     hook, machine.disk.before_operation = machine.disk.before_operation, None
-    for name, content in (
-        ("checkpoint.json", _line(value)),
-        ("patches.jsonl", b""),
-        ("meta.json", _line(meta)),
-    ):
+    for name, content in files.items():
         machine.disk.unlink(f"{folder}/{name}")
         machine.disk.plant(f"{folder}/{name}", "file", content)
     machine.disk.before_operation = hook
-    name = "cwd" if scope else "global"
-    owner = found.meta.get("owner", {}).get("cwd", "")
-    call = Call(len(recorder.history.calls) + 1, STRANGER, owner, "", "foreign", recorder.moment_s(), {name: value})
+    name = "session" if "/" in scope else "cwd" if scope else "global"
+    number = len(recorder.history.calls) + 1
+    call = Call(
+        number, STRANGER, owner["cwd"], owner["sessionId"], "foreign", recorder.moment_s(), patches={name: value}
+    )
     call.ending, call.ended_s = "ok", recorder.moment_s()
     recorder.history.calls.append(call)
     recorder.trace.note(STRANGER, f"call {call.to_json()}")

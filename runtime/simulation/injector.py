@@ -48,6 +48,8 @@ def _detail(kind: str, chance: random.Random) -> str:
             return f"{chance.choice((0.01, 0.2, 1.5, 8.0)):g}:{chance.choice(('thaw', 'thaw', 'kill'))}"
         case "cancel":
             return str(chance.choice((0, 1, 2, 3, 4, 5, 6, 8, 12)))
+        case "stop":
+            return f"{chance.choice((0, 1, 2, 4, 8, 20, 50))}:{chance.randrange(8)}"
         case "jump":
             return str(chance.choice((-1, 1)) * chance.choice((1_000, 60_000, 3_600_000, 10**9)))
         case "foreign":

@@ -39,11 +39,15 @@ class SimulatedJournals:
     Attributes:
       is_busy: asked before each append: whether somebody else holds the write lock at this moment.
       on_superseding: called with a scope and the row that is about to say that foreign bytes won there.
+      keep_newest: prune to so few rows, whatever a store asks for: what only large stores meet, small ones meet too.
+      on_pruning: called with the rows that are about to go.
     """
 
     def __init__(self, disk: Disk, states: dict[str, State] | None = None) -> None:
         self.is_busy: Callable[[], bool] = lambda: False
         self.on_superseding: Callable[[str, NewRow], None] = lambda scope, row: None
+        self.keep_newest: int | None = None
+        self.on_pruning: Callable[[Mapping[int, Row]], None] = lambda rows: None
         self.mutex = Mutex()
         self._disk = disk
         self._states = {"": State()} if states is None else states
@@ -111,7 +115,7 @@ class SimulatedJournal:
         self, journals: SimulatedJournals, disk: Disk, layout: Layout, level: Durability, database: Database
     ) -> None:
         self._journals, self._disk, self._level, self._database = journals, disk, level, database
-        self.process = ""
+        self.process, self.is_closed = "", False
         self.path = layout.private("journal.db")
         self._watched = (self.path, self.path + "-wal", layout.private(TURN_LOCK))
         self.appended_bytes = 0
@@ -123,6 +127,8 @@ class SimulatedJournal:
 
     @property
     def _state(self) -> State:
+        if self.is_closed:
+            raise StoreError("E_DISK", f"{self.path}: it is closed; nothing was written", path=self.path)
         return self._database.state
 
     def _commit(self, state: State, size_bytes: int = 64) -> None:
@@ -225,6 +231,8 @@ class SimulatedJournal:
     def prune(self, keep_newest: int, keep_requests: int = REQUESTS_KEPT) -> int:
         with self._journals.mutex:
             state, counts, gone = self._state, dict[str, int](), set[int]()
+            if self._journals.keep_newest is not None:
+                keep_newest = min(keep_newest, self._journals.keep_newest)
             for row in state.rows_after(0)[-2::-1]:
                 names = row.content.touches() or {"/"}
                 for name in names:
@@ -233,6 +241,7 @@ class SimulatedJournal:
                 if is_written and all(counts[name] > keep_newest for name in names):
                     gone.add(row.seq)
             if gone:
+                self._journals.on_pruning({seq: state.rows[seq] for seq in gone})
                 through = max(state.fact("pruned_through"), *gone)
                 self._commit(state.without(gone, keep_requests).with_facts(pruned_through=through))
             return len(gone)
@@ -284,4 +293,6 @@ class SimulatedJournal:
         return tuple((stat.device, stat.inode) if stat else None for stat in found)
 
     def close(self) -> None:
-        self._journals.close(self._database, self.process)
+        if not self.is_closed:
+            self.is_closed = True
+            self._journals.close(self._database, self.process)

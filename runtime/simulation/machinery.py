@@ -48,12 +48,14 @@ class Machinery:
       superseding: foreign values and revisions that were about to win, by the name of their row.
       is_dark: the power has failed and is not back yet.
       clocks: of all processes of this machine.
+      keep_newest: to how few rows the journal is pruned; see ``SimulatedJournals``.
     """
 
     machine: SimulatedMachine
     trace: Trace
     injector: Injector
     recorder: Recorder
+    keep_newest: int | None = None
     living: dict[str, Process] = attrs.field(factory=dict, init=False)
     crash_states: set[str] = attrs.field(factory=set, init=False)
     superseding: dict[str, tuple[Json, int]] = attrs.field(factory=dict, init=False)
@@ -74,6 +76,8 @@ class Machinery:
         machine.disk.before_operation = self._before_operation
         machine.journals.is_busy = lambda: self.injector.take("append") is not None
         machine.journals.on_superseding = self._on_superseding
+        machine.journals.keep_newest = self.keep_newest
+        machine.journals.on_pruning = self.note_superseded
         machine.locks.on_obtained = self._on_lock
         machine.locks.on_released = self.bell.ring
 
@@ -92,14 +96,18 @@ class Machinery:
         for seq, row in sorted(rows.items()):
             content = row.content
             if content.kind == "superseded" and content.lineage is not None:
-                value, revision = self.superseding[content.lineage.known[0].id]
+                known = self.superseding.pop(content.lineage.known[0].id, None)
+                if known is None:
+                    continue  # noted before, when it was about to be pruned
+                value, revision = known
                 item = Superseded(seq, content.more["superseded"], value, revision, lost_at_s)
                 self.recorder.history.superseded.append(item)
 
     def _on_superseding(self, scope: str, row: NewRow) -> None:
         # What won is noted by the name of its row, since nobody knows yet whether that row will last.
         assert row.lineage is not None
-        found = read_files(self.machine).get(scope)
+        # Of other scopes the files may be half-way through a checkpoint.
+        found = read_files(self.machine, scope).get(scope)
         self.superseding[row.lineage.known[0].id] = (dict(found.value), found.revision) if found else ({}, 0)
 
     def _note_crash(self) -> None:

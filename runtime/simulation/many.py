@@ -4,21 +4,27 @@ from __future__ import annotations
 
 import gc
 import multiprocessing
+import signal
+import threading
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import final
 
 import attrs
+import trio
 
 from ...store import Durability, Json
 from .fault_plan import FaultPlan
-from .history import History
+from .history import History, Violation
 from .report import Report
 from .run import simulate
 from .shrink import Size
 
 # Seeds that a process is given at once: few enough that a bar moves, many enough that handing over costs nothing.
 _CHUNK = 8
+# A world takes a fraction of a second, and a large one on a busy machine some seconds.
+REAL_S_MAX = 300.0
 
 
 @final
@@ -48,9 +54,61 @@ class WorldSetting:
         )
 
     def run_lean(self, seed: int) -> Report:
-        """The same; the report of a world that is well comes without history and trace."""
-        report = self.run(seed)
+        """The same; the report of a world that is well comes without history and trace.
+
+        One that takes minutes of real time hangs in a loop without a checkpoint, and is ended: a violation like others.
+        """
+        try:
+            with _alarm(REAL_S_MAX):
+                report = self.run(seed)
+        except (_TooLongError, trio.TrioInternalError) as error:
+            return self._hanging(seed, error)
         return attrs.evolve(report, history=History(), trace="") if report.is_ok else report
+
+    def _hanging(self, seed: int, error: BaseException) -> Report:
+        text = f"the world had not ended after {REAL_S_MAX:g} s of real time ({type(error).__name__})"
+        return Report(
+            seed=seed,
+            processes=self.processes,
+            writers=self.writers,
+            steps_wanted=self.steps,
+            plan=self.faults,
+            trace_hash="",
+            steps=0,
+            virtual_s=0.0,
+            real_s=REAL_S_MAX,
+            faults={},
+            struck=(),
+            recoveries=0,
+            crash_states=0,
+            violations=(Violation("stuck", text, ()),),
+            history=History(),
+            trace="",
+            durability=self.durability,
+        )
+
+
+class _TooLongError(BaseException):
+    """A world has used up its real time. No handler for errors may catch it."""
+
+
+@contextmanager
+def _alarm(after_s: float) -> Iterator[None]:
+    """Raise _TooLongError in the body when it takes too long. Only the main thread of a process can be woken so."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def ring(_number: int, _frame: object) -> None:
+        raise _TooLongError(f"the world had not ended after {after_s:g} s of real time")
+
+    before = signal.signal(signal.SIGALRM, ring)
+    signal.setitimer(signal.ITIMER_REAL, after_s, after_s)  # again, should it spin anew
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
 
 
 def simulate_many(seeds: Iterable[int], setting: WorldSetting, jobs: int = 1) -> Iterator[Report]:

@@ -1,6 +1,7 @@
 """A process of a simulated world, as a workload sees it.
 
     begun --> open --workload returns--> closed          the next look at the store is somebody else's
+                |------ asked to end -------> closed     as after a signal, which cancels the program
                 |------ killed, power cut --> gone       the world begins its next life
                 +------ the store fails ----> failed     as a program would: end, and be started again
 
@@ -45,6 +46,8 @@ class Process:
     notes: dict[str, object]
     _recorder: Recorder
     scope: trio.CancelScope = attrs.field(factory=trio.CancelScope, init=False)
+    # Around the program and its store: what a signal cancels.
+    program: trio.CancelScope = attrs.field(factory=trio.CancelScope, init=False)
     gone: trio.Event = attrs.field(factory=trio.Event, init=False)
     is_gone: bool = attrs.field(default=False, init=False)
     is_opening_or_closing: bool = attrs.field(default=True, init=False)
@@ -62,6 +65,11 @@ class Process:
     def runtime(self) -> Runtime:
         """The open store, for a server that takes a runtime: all calls of its sessions become part of the history."""
         return cast("Runtime", RecordedRuntime(self.unrecorded, self.open_session))
+
+    @property
+    def has_opened(self) -> bool:
+        """Whether the store was open at some time."""
+        return self._runtime is not None
 
     @property
     def unrecorded(self) -> Runtime:

@@ -63,14 +63,14 @@ def simulate(
     async def run() -> None:
         world = World(seed, plan, clock.current_time, processes, writers, durability)
         worlds.append(world)
-        with trio.move_on_after(DEADLINE_S) as limit:
+        with _hearing(world), trio.move_on_after(DEADLINE_S) as limit:
             await world.live(workload or scripted(seed, writers, steps), limit)
             await look_at_everything(world, check)
         if limit.cancelled_caught and not world.troubles.violations:
             world.found("stuck", f"the run had not ended after {DEADLINE_S:g} s of virtual time")
         virtual.append(trio.current_time())
 
-    with deterministic(seed), _quiet(), _interruptible():
+    with deterministic(seed), _interruptible():
         trio.run(
             run,
             clock=clock,
@@ -131,12 +131,31 @@ def _interruptible() -> Iterator[None]:
         raise
 
 
+class _Ear(logging.Handler):
+    """Hears of actors that failed, as their supervisor tells the log."""
+
+    def __init__(self, world: World) -> None:
+        super().__init__()
+        self._world = world
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """One actor failed and begins again, or not."""
+        error = record.exc_info[1] if record.exc_info else None
+        if error is not None:
+            self._world.note_failed_actor(error)
+
+
 @contextmanager
-def _quiet() -> Iterator[None]:
-    """Actors that fail and begin again are what is simulated: their supervisor need not tell the log."""
+def _hearing(world: World) -> Iterator[None]:
+    """Actors that fail and begin again are what is simulated: that is told to the world instead of to the log."""
     log = logging.getLogger("strataflow.actors.supervisor")
-    before, log.disabled = log.disabled, True
+    ear, before = _Ear(world), (log.propagate, log.level, log.disabled)
+    log.addHandler(ear)
+    log.propagate, log.disabled = False, False
+    log.setLevel(logging.WARNING)
     try:
         yield
     finally:
-        log.disabled = before
+        log.removeHandler(ear)
+        log.propagate, log.disabled = before[0], before[2]
+        log.setLevel(before[1])

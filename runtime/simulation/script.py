@@ -35,7 +35,7 @@ def scripted(seed: int, writers: int, steps: int) -> Workload:
     shares = [steps // writers + (number < steps % writers) for number in range(writers)]
     weights = _weights(random.Random(hash_of(seed, 13)))
     clients = [
-        Client(number, CWDS[number % 3 == 2], shares[number], random.Random(hash_of(seed, number, 11)), weights)
+        Client(number, writers, shares[number], random.Random(hash_of(seed, number, 11)), weights)
         for number in range(writers)
     ]
 
@@ -57,20 +57,27 @@ def _weights(chance: random.Random) -> dict[str, int]:
     return weights
 
 
+def _cwd_of(number: int) -> str:
+    return CWDS[number % 3 == 2]
+
+
 @attrs.define(eq=False)
 class Client:
     """One writer over all its lives. ``left``: how many calls it still has to make."""
 
     number: int
-    cwd: str
+    writers: int
     left: int
     random: random.Random
     weights: dict[str, int]
     _calls: Calls = attrs.field(init=False)
+    _visits: Calls = attrs.field(init=False)
     _session: RecordedSession | None = attrs.field(default=None, init=False)
+    _is_changed: bool = attrs.field(default=False, init=False)
 
     def __attrs_post_init__(self) -> None:
         self._calls = Calls(f"w{self.number}", self.random)
+        self._visits = Calls(f"v{self.number}", self.random)
 
     async def live(self, process: Process) -> None:
         """Call until nothing is left to do, also after calls that were cancelled."""
@@ -87,15 +94,21 @@ class Client:
             try:
                 await self._step(process)
             except StrataflowError as error:
-                if error.code in ("E_CLOSED", "E_BROKEN", "E_CHANGED"):
+                if error.code in ("E_CLOSED", "E_BROKEN"):
                     self._session = None
                     process.runtime.check()  # closed for good: this life is over
+                self._is_changed = error.code == "E_CHANGED"
                 await trio.sleep(_PATIENCE_S)
 
     async def _step(self, process: Process) -> None:
         session = self._session
+        if session is not None and self._is_changed:
+            # Somebody else has been in it: only one that is opened anew shows what is there now.
+            self._session = None
+            await session.aclose()
+            return
         if session is None:
-            session = self._session = await process.open_session(self.cwd, f"w{self.number}", "active")
+            session = self._session = await process.open_session(_cwd_of(self.number), f"w{self.number}", "active")
         kind = self.random.choices(tuple(self.weights), tuple(self.weights.values()))[0]
         match kind:
             case "checkpoint":
@@ -106,5 +119,18 @@ class Client:
             case "mode":
                 await session.set_mode("passive")
                 await session.set_mode("active")
+            case "visit":
+                await self._visit(process)
             case _:
                 await self._calls.make(kind, session)
+
+    async def _visit(self, process: Process) -> None:
+        """Work in a session of another process; that will find out and be told so."""
+        # One visitor for each session: whoever closes it would close it for all of its process.
+        whose = (self.number + 1) % self.writers
+        if whose in process.writers:
+            whose = self.number
+        session = await process.open_session(_cwd_of(whose), f"w{whose}", self.random.choice(("active", None)))
+        await self._visits.make(self.random.choice(("patch", "read", "add")), session)
+        if whose != self.number:
+            await session.aclose()

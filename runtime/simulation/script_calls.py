@@ -14,7 +14,7 @@ import trio
 from ...store import CallError, ReadError
 from .recorded_transactions import RecordedTransaction
 from .recorder import RecordedSession
-from .script_waits import WAIT_S, wait_for_others
+from .script_waits import WAIT_S, take_in_time, wait_for_others
 
 # Every kind of call with its weight.
 KINDS: Mapping[str, int] = MappingProxyType(
@@ -35,6 +35,7 @@ KINDS: Mapping[str, int] = MappingProxyType(
         "take": 3,
         "wait": 2,
         "log": 1,
+        "visit": 3,
         "checkpoint": 3,
         "close": 4,
         "mode": 2,
@@ -142,9 +143,9 @@ class Calls:
             items = _found(tx, f"{scope}.working.list") or []
             await self._think()
             items = items[1 - _LIST_MAX :]
-            tx.patch(**{scope: {"working": {"list": [*items, self._token()]}}})
+            tx.patch(**{scope: {"working": {"list": [*items, self._token()], "added": self._token()}}})
             token = self._token()
-            tx.patch(**{scope: {"working": {"list": {f"[{len(items)}]": token}, "added": token}}})
+            tx.patch(**{scope: {"working": {"list": {f"[{len(items)}]": token}}}})
             assert _found(tx, f"{scope}.working.list") == [*items, token]
             return len(items)
 
@@ -175,13 +176,19 @@ class Calls:
 
     async def _edit(self, session: RecordedSession) -> None:
         """An element is edited where there is a list; that there is none is seen by the refusal."""
+        does_change = self.random.random() < 0.5
 
         async def edit(tx: RecordedTransaction) -> Any:
             try:
                 tx.patch(global_={"working": {"k1": {"[0]": self._token()}}})
             except CallError:
                 tx.patch(session={"working": {"refused": self._token()}})
+                after: Any = [self._token()]
+            else:
+                after = self._token()
             await self._think()
+            if does_change:
+                tx.patch(global_={"working": {"k1": after}})
 
         await session.transact(edit)
 
@@ -222,8 +229,10 @@ class Calls:
             await self._think()
             tx.patch(cwd={"working": {"box": self._token()}})
 
-        with trio.move_on_after(WAIT_S):
-            await session.transact(take, or_else=put if self.random.random() < 0.5 else None)
+        if self.random.random() < 0.5:
+            await session.transact(take, or_else=put)
+        else:
+            await take_in_time(session, "cwd.working.box", lambda: session.transact(take))
 
     # -- looking ------------------------------------------------------------------------------------------------
 
@@ -238,7 +247,7 @@ class Calls:
             with trio.move_on_after(WAIT_S):
                 await session.wait_for("global.working.k1", lambda value: isinstance(value, str))
         else:
-            await wait_for_others(session, self.random.choice(_WATCHED))
+            await wait_for_others(session, *self.random.sample(_WATCHED, 2))
 
     async def _log(self, session: RecordedSession) -> None:
         await session.log("global.working", limit=3)

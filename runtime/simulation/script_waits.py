@@ -6,9 +6,11 @@ asserted here: what the journal has known for a while, and what still shows, mus
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+
 import trio
 
-from ...store import ReadError
+from ...store import ReadError, StrataflowError
 from .recorder import RecordedSession
 
 # How long a client waits for a change, in virtual seconds.
@@ -18,20 +20,21 @@ _TELLING_S = 60.0
 _REST_S = 10.0
 
 
-async def wait_for_others(session: RecordedSession, path: str) -> None:
-    """Wait until something changes at a path, or for a while if nothing does.
+async def wait_for_others(session: RecordedSession, path: str, beside: str) -> None:
+    """Wait until something changes at a path, or for a while if nothing does; watch another path with it.
 
     Raises:
       AssertionError: something has changed for long, and the watch has not told of it.
     """
     before = await _value(session, path, fresh=False)
-    async with session.watch(path) as watch:  # no checkpoint lies between the look and this
+    async with session.watch(path, beside) as watch:  # no checkpoint lies between the look and this
         known = await _newest(session, path)
 
         async def is_told(within_s: float) -> bool:
             with trio.move_on_after(within_s):
-                async for _ in watch:
-                    break
+                async for change in watch:
+                    if path in change.paths:
+                        break
                 return True  # also if the session has ended
             return False
 
@@ -42,6 +45,43 @@ async def wait_for_others(session: RecordedSession, path: str) -> None:
             return
         now = await _value(session, path, fresh=True)
         assert now == before, f"{path} has changed, and whoever watches it was not told for {_TELLING_S:g} s"
+
+
+async def take_in_time(session: RecordedSession, path: str, take: Callable[[], Awaitable[object]]) -> None:
+    """Run a transaction that waits until there is something at a path; give it up if nothing comes for a while.
+
+    Raises:
+      AssertionError: something has been there for long, and the transaction goes on waiting.
+    """
+    error: StrataflowError | None = None
+    async with trio.open_nursery() as nursery:
+        done = trio.Event()
+
+        async def run() -> None:
+            nonlocal error
+            try:
+                await take()
+            except StrataflowError as caught:
+                error = caught  # raised below: a nursery would wrap it
+            done.set()
+
+        nursery.start_soon(run)
+        begun_s = trio.current_time()
+        while not done.is_set():
+            with trio.move_on_after(WAIT_S):
+                await done.wait()
+                break
+            try:
+                there = await _value(session, path, fresh=True)
+            except StrataflowError:
+                there = None
+            if there is None:
+                nursery.cancel_scope.cancel()
+                break
+            waited_s = trio.current_time() - begun_s
+            assert waited_s < _TELLING_S, f"{path} is there, and whoever waits for it goes on waiting"
+    if error is not None:
+        raise error
 
 
 async def _newest(session: RecordedSession, path: str) -> str | None:

@@ -31,6 +31,8 @@ _CAUSES: Mapping[str, frozenset[str]] = {
     "E_CORRUPT": frozenset({"foreign"}),
     "E_UNSUPPORTED": frozenset(),
 }
+# What no store can be at a loss about: all that it begins it ends.
+HARMLESS = frozenset({"cancel", "stop", "jump", "busy", "eintr"})
 # How often a process may fail to begin a life before that is a violation.
 _FAILURES_MAX = 1000
 
@@ -50,7 +52,7 @@ class Troubles:
         self.are_fatal = True
 
     def note_closing(self, who: str, report: CloseReport, *, calm: bool) -> None:
-        """How a process was closed that nobody killed. ``calm``: nothing has gone wrong so far."""
+        """How a process was closed that nobody killed. ``calm``: nothing has gone wrong so far that explains it."""
         if calm and report.left_behind:
             self.add(Violation("unclean-close", f"{who}: closing left behind: {'; '.join(report.left_behind)}", ()))
 
@@ -73,6 +75,12 @@ class Troubles:
         if self._failures > _FAILURES_MAX and not self.are_fatal:
             text = f"{who}: failed {self._failures} times to begin a life; the last time: {_told(error)}"
             self.add(Violation("unexpected-error", text, ()))
+
+    def note_failed_actor(self, who: str, error: BaseException) -> None:
+        """An actor of a process failed. Trouble of the store ends a life of it, whatever else ends one is a defect."""
+        for leaf in leaves(error):
+            if not isinstance(leaf, StrataflowError | ProcessKilled | trio.Cancelled):
+                self.add(Violation("actor-failed", f"{who}: an actor failed: {_told(leaf)}", ()))
 
 
 def is_explained(error: StrataflowError, faults: Mapping[str, int]) -> bool:

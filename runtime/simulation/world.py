@@ -39,10 +39,10 @@ from .patience import watch
 from .process import Process
 from .recorder import CLIENT, Recorder
 from .seams import SimulatedMachine, hash_of
-from .standing import pi_lock_fault
+from .standing import is_recorded, pi_lock_fault
 from .threads import SimulatedThreads
 from .trace import Trace
-from .troubles import Troubles
+from .troubles import HARMLESS, Troubles
 from .world_threads import WorldThreads
 
 Workload = Callable[[Process], Awaitable[None]]
@@ -51,6 +51,10 @@ Workload = Callable[[Process], Awaitable[None]]
 _RESTART_S = (0.001, 0.05, 1.0)
 # How much of the past a world keeps; None: as most stores do.
 _HISTORY_LIMITS = (None, None, None, None, 0, 1, 3, 100)
+# How many of all worlds share their store with Pi.
+_SHARED_SHARE = 0.125
+# To how few rows of a scope the journal is pruned; None: to so many as always, which small worlds never write.
+_KEEP_NEWEST = (None, None, None, 0, 1, 4)
 
 
 @final
@@ -71,6 +75,7 @@ class World:
     troubles: Troubles = attrs.field(factory=Troubles, init=False)
     recoveries: int = attrs.field(default=0, init=False)
     _history_limit: int | None = attrs.field(init=False)
+    _is_shared: bool = attrs.field(init=False)
     _returned: set[int] = attrs.field(factory=set, init=False)
     _lives: dict[int, int] = attrs.field(factory=dict, init=False)
     _notes: dict[int, dict[str, object]] = attrs.field(factory=dict, init=False)
@@ -84,9 +89,11 @@ class World:
         )
         self.recorder = Recorder(self.trace, self._on_call, self._on_refusal, self.time_s)
         self._history_limit = random.Random(hash_of(self.seed, 6)).choice(_HISTORY_LIMITS)
+        self._is_shared = random.Random(hash_of(self.seed, 9)).random() < _SHARED_SHARE
         machine = SimulatedMachine(hash_of(self.seed))
         machine.disk.failed_sync = random.Random(hash_of(self.seed, 5)).choice(get_args(FailedSync))
-        self.grounds = Machinery(machine, self.trace, self.injector, self.recorder)
+        keep_newest = random.Random(hash_of(self.seed, 8)).choice(_KEEP_NEWEST)
+        self.grounds = Machinery(machine, self.trace, self.injector, self.recorder, keep_newest)
 
     @property
     def history(self) -> History:
@@ -114,6 +121,11 @@ class World:
         if fault.kind == "cancel":
             assert client is not None
             self.grounds.beside(_cancel, client, int(fault.detail))
+        elif fault.kind == "stop":
+            passes, _, which = fault.detail.partition(":")
+            running = [*self.grounds.living.values()]
+            process = running[int(which or 0) % len(running)]
+            self.grounds.beside(_cancel, process.program, int(passes))
         elif fault.kind == "jump":
             for clock in self.grounds.clocks:
                 clock.jump_wall(int(fault.detail))
@@ -122,6 +134,11 @@ class World:
 
     def _on_refusal(self, call: Call, error: StrataflowError) -> None:
         self.troubles.note_refusal(call, error, self.injector.counts)
+
+    def note_failed_actor(self, error: BaseException) -> None:
+        """An actor failed, in the process that acts now."""
+        if ACTING.get() in self.grounds.living:
+            self.troubles.note_failed_actor(ACTING.get(), error)
 
     # -- lives --------------------------------------------------------------------------------------------------
 
@@ -176,39 +193,52 @@ class World:
             context = contextvars.copy_context()
             context.run(ACTING.set, process.name)
             context.run(nursery.start_soon, self._run, process, workload, ended)
+        is_done = ended == [True] and not process.is_gone
         self.grounds.forget(process)
-        return ended == [True]
+        return is_done
 
     async def _run(self, process: Process, workload: Workload, ended: list[bool]) -> None:
         try:
             with process.scope:
-                seams = self._seams(process)
-                async with open_runtime_in(seams, self.durability, self._history_limit, False) as runtime:
-                    self.trace.note(process.name, "open")
-                    process.attach(runtime)
-                    try:
-                        await _work(process, workload)
-                    finally:
-                        process.detach()
+                seams, shared = self._seams(process), self._is_shared
+                with process.program:
+                    async with open_runtime_in(seams, self.durability, self._history_limit, shared) as runtime:
+                        self.trace.note(process.name, "open")
+                        process.attach(runtime)
+                        self._look_at_pi_lock(process, None)
+                        try:
+                            await _work(process, workload)
+                            ended.append(True)
+                        finally:
+                            process.detach()
                 if not process.is_gone:
-                    report = await runtime.aclose()
-                    self.troubles.note_closing(process.name, report, calm=not self.injector.counts)
-                    self._look_at_pi_lock(process, report)
+                    await self._look_at_leaving(process)
                     self.trace.note(process.name, "closed")
-                    ended.append(True)
         except BaseException as error:
             # What a dead process still says is no news (W2); everything else is judged, and raised as a violation.
             if not process.is_gone:
                 self.trace.note(process.name, f"failed {type(error).__name__}")
                 self.troubles.note_error(process.name, error, self.injector.counts)
+            ended.clear()
 
-    def _look_at_pi_lock(self, process: Process, report: CloseReport) -> None:
-        others = [
-            other for other in self.grounds.living.values() if other is not process and not other.is_opening_or_closing
-        ]
-        fault = pi_lock_fault(self.grounds.machine, report, [other.name for other in others])
+    async def _look_at_leaving(self, process: Process) -> None:
+        """A process has closed the store, or was asked to end before it had quite opened it."""
+        calm, machine = self.injector.counts.keys() <= HARMLESS, self.grounds.machine
+        if calm and is_recorded(machine, machine.table.running[process.name]):
+            self.found("unclean-close", f"{process.name} has ended, and is still among those who have the store open")
+        if process.has_opened:
+            report = await process.unrecorded.aclose()
+            self.troubles.note_closing(process.name, report, calm=calm)
+            self._look_at_pi_lock(process, report)
+
+    def _look_at_pi_lock(self, process: Process, report: CloseReport | None) -> None:
+        """A process has opened the store, or left it with this report."""
+        if self._is_shared:
+            return
+        users = [other.name for other in self.grounds.living.values() if not other.is_opening_or_closing]
+        fault = pi_lock_fault(self.grounds.machine, users, report)
         if fault is not None:
-            self.found("pi-let-in", f"{process.name} has left: {fault}")
+            self.found("pi-let-in", f"{process.name} has {'left' if report else 'opened the store'}: {fault}")
 
     def _seams(self, process: Process) -> Seams:
         grounds = self.grounds

@@ -21,7 +21,7 @@ from .demo_plan import Plan, session_name
 from .terminal import Progress
 
 # Longer than any machine that works needs.
-DEADLINE_S = 120.0
+WRITERS_DEADLINE_S = 120.0
 _WRITER = f"{__package__}.demo_writer"
 _LOOK_EVERY_S = 0.2
 _ROWS_MAX = 100_000
@@ -89,7 +89,7 @@ class DemoRun:
         Raises:
           DemoFailedError: a writer ended with an error, or the deadline has passed.
         """
-        with trio.move_on_after(DEADLINE_S) as deadline:
+        with trio.move_on_after(WRITERS_DEADLINE_S) as deadline:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._look_often)
                 for number in range(self.plan.processes):
@@ -107,7 +107,7 @@ class DemoRun:
                 nursery.cancel_scope.cancel()
         self.progress.end()
         if deadline.cancelled_caught:
-            self._failure = f"the writers did not end in {DEADLINE_S:.0f} s"
+            self._failure = f"the writers did not end in {WRITERS_DEADLINE_S:.0f} s"
         if self._failure:
             raise DemoFailedError(self._failure)
         await self._look()

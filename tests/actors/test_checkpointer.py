@@ -172,3 +172,30 @@ async def test_a_process_behind_the_files_that_others_wrote_checkpoints_without_
         other.files_hold_the_present()
         other.abandon()
         store.machine.kill("other")
+
+
+@holds("Ours-17")
+async def test_a_checkpoint_that_can_not_even_take_pis_lock_is_tried_again_ever_later(
+    autojump_clock: MockClock,
+) -> None:
+    # Shared with Pi, on a disk that can only be read: it failed before it began, and was begun again at once, for ever.
+    async with lone_store(share_with_pi=True) as store:
+        await store.patch(1)
+        store.machine.disk.is_read_only = True
+        links: list[float] = []
+
+        def before(name: str, _path: str) -> None:
+            if name == "link":
+                links.append(trio.current_time())
+                assert len(links) < 100, "it does not pause"
+
+        store.machine.disk.before_operation = before
+        await trio.sleep(600)
+        pauses = [later - earlier for earlier, later in itertools.pairwise(links)]
+        assert 5 <= len(links) <= 20
+        assert min(pauses) >= CHECKPOINT_IDLE_S
+        assert max(pauses) == CHECKPOINT_RETRY_S_MAX
+        store.machine.disk.is_read_only = False
+        await trio.sleep(CHECKPOINT_RETRY_S_MAX)
+        assert not store.state.pending
+        await store.patch(2)

@@ -385,3 +385,25 @@ async def test_the_fence_is_judged_after_a_reload_too(autojump_clock: MockClock)
         assert caught.value.code == "E_CHANGED"
         other.abandon()
         store.machine.kill("other")
+
+
+@holds("Ours-17", "J7")
+async def test_a_commit_is_not_refused_because_pis_lock_can_not_be_taken_away_afterwards(
+    autojump_clock: MockClock,
+) -> None:
+    # It was told E_DISK, which means that nothing was stored, and was in the journal all the same.
+    async with lone_store(share_with_pi=True) as store:
+        path = f"{store.machine.root}/.state-flow-publication.lock"
+        store.machine.disk.before_operation = fail_once("unlink", ".state-flow-publication.lock")
+        receipt = await store.patch(1)
+        assert receipt.changed
+        assert store.numbers() == {1}
+        assert path in store.machine.disk.contents()
+        # The lock stays until a checkpoint could give it back; no commit is taken meanwhile.
+        with pytest.raises(StoreError) as caught:
+            await store.patch(2)
+        assert caught.value.code == "E_DISK"
+        await trio.sleep(60)
+        assert path not in store.machine.disk.contents()
+        assert (await store.patch(3)).changed
+        assert store.numbers() == {1, 3}

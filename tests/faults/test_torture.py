@@ -117,6 +117,11 @@ def test_a_failure_is_kept_with_the_command_that_repeats_it(
     monkeypatch.setattr(torture, "present_commit", lambda: "abc")
     monkeypatch.setattr(State, "load", lambda commit: State(commit, {**State("x").parts, "worlds": _failed(failures)}))
     monkeypatch.setattr(Torture, "run", lambda run: None)
+    monkeypatch.setattr(torture, "FOLDER", folder)
+    monkeypatch.setattr(torture.signal, "signal", lambda number, handler: None)
+    with torture.alone() as is_alone:
+        assert is_alone
+        assert torture.main(["--minutes", "0.01"]) == 2
     assert torture.main(["--minutes", "0.01"]) == 1
     printed = capsys.readouterr().out
     assert failures[0].repeat in printed

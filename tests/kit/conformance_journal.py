@@ -24,6 +24,7 @@ from strataflow.store import (
     RunRecord,
     ScopePart,
     SessionAddress,
+    StoreError,
 )
 
 MAIN = SessionAddress("/project", "main", "main")
@@ -123,6 +124,17 @@ class JournalConformance:
         mine.close()
         fill(theirs, row(3))
         theirs.close()
+
+    def test_a_journal_that_is_closed_refuses_to_be_used(self, world: JournalWorld) -> None:
+        journal, other = world.open(), world.open()
+        journal.close()
+        journal.close()
+        for use in (lambda: journal.view(None), lambda: journal.append([row(1)], head=0), journal.sync):
+            with pytest.raises(StoreError) as caught:
+                use()
+            assert caught.value.code == "E_DISK"
+        fill(other, row(1))
+        other.close()
 
     def test_rows_since_gives_at_most_the_limit_oldest_first(self, world: JournalWorld) -> None:
         journal = world.open()

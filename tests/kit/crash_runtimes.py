@@ -1,4 +1,4 @@
-"""Crash stories that whole runtimes tell, with their actors, under virtual time. See ``crash_states``."""
+"""Crash stories that whole runtimes tell, with their actors, under a MockClock. See ``crash_states``."""
 
 from __future__ import annotations
 

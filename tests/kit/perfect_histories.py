@@ -92,7 +92,7 @@ class Client:
 
 @attrs.define(eq=False)
 class Chronicle:
-    """Makes one history. ``states`` are those of all rows that are still there, ``all_states`` of all there ever were."""
+    """Makes one history. ``states`` are those of all rows that are there, ``all_states`` of all that ever were."""
 
     chance: random.Random
     can_cut: bool = False
@@ -197,7 +197,9 @@ class Chronicle:
             if self.chance.random() < 0.5:
                 self._append(State(self.states[-1].seq + 1, self.states[-1].scopes))
             return
-        process.root = head if call.fresh else self.chance.choice((process.root, self.chance.randint(process.root, head)))
+        process.root = (
+            head if call.fresh else self.chance.choice((process.root, self.chance.randint(process.root, head)))
+        )
         scopes = self.states[process.root].scopes
         paths = self.chance.choices(PATHS, k=self.chance.choice((1, 1, 2)))
         projection = self.chance.choice(("value", "value", "keys"))
@@ -427,9 +429,7 @@ def replayed(
                 pair = [step.found, now.found]
                 if step.projection == "keys":
                     pair = [None if item["keys"] is None else item for item in told]
-                conflicts.append(
-                    {"path": step.path, "projection": step.projection, "read": pair[0], "now": pair[1]}
-                )
+                conflicts.append({"path": step.path, "projection": step.projection, "read": pair[0], "now": pair[1]})
         else:
             try:
                 work, _ = applied(work, address, step)

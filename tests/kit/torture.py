@@ -3,24 +3,27 @@
 Pieces of work go to worker processes. The part that is furthest from its goal comes next, so that a short run has
 something of everything. Each piece has a number; the state file says where the next run of the same commit goes on.
 A failure does not stop the rest. Exit codes: 0 all well, 1 something failed (also in an earlier run of this commit),
-130 interrupted.
+2 wrong options or another run under way, 130 interrupted.
 """
 
 from __future__ import annotations
 
 import argparse
+import fcntl
 import itertools
 import multiprocessing
+import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 
 import attrs
 
 from kit.torture_parts import PARTS, Failure, Outcome, run_piece
-from kit.torture_state import State, present_commit
+from kit.torture_state import FOLDER, State, present_commit
 from strataflow.runtime.surfaces.terminal import Progress
 
 # A piece that has not ended so long after the time is up will not end.
@@ -102,7 +105,8 @@ class Torture:
         return self.state.parts[name].count / PARTS[name].goal, self._given[name]
 
     def _collect(self, done: set[Future[Outcome]]) -> None:
-        for future in done:
+        # In the order in which they were handed out: a set has none that two runs would share.
+        for future in [future for future in self._running if future in done]:
             name, piece = self._running.pop(future)
             try:
                 self._note(future.result())
@@ -132,11 +136,36 @@ def main(arguments: list[str] | None = None) -> int:
     unknown = [name for name in parts if name not in PARTS]
     if unknown or chosen.jobs < 1 or not chosen.minutes > 0:
         parser.error(f"unknown parts: {', '.join(unknown)}" if unknown else "minutes and jobs must be positive")
+    for number in (signal.SIGINT, signal.SIGTERM):
+        # Also where a shell started it in the background, which makes it deaf to the first of them.
+        signal.signal(number, signal.default_int_handler)
+    with alone() as is_alone:
+        if not is_alone:
+            print("another torture of this tree is under way: wait for its end", file=sys.stderr)
+            return 2
+        return tortured(60 * chosen.minutes, chosen.jobs, parts)
+
+
+@contextmanager
+def alone() -> Iterator[bool]:
+    """Whether nobody else works with the state of this tree; nobody begins to before the end of the block."""
+    FOLDER.mkdir(exist_ok=True)
+    with open(FOLDER / "lock", "w", encoding="ascii") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+        else:
+            yield True
+
+
+def tortured(seconds: float, jobs: int, parts: tuple[str, ...]) -> int:
+    """Run, print, and say with which exit code to end."""
     state = State.load(present_commit())
     code = 0
     # New processes, not forked ones: each imports what is there now, and none inherits a lock of another.
-    pool = ProcessPoolExecutor(chosen.jobs, multiprocessing.get_context("spawn"))
-    run = Torture(state, 60 * chosen.minutes, chosen.jobs, parts, lambda *piece: pool.submit(run_piece, *piece))
+    pool = ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn"))
+    run = Torture(state, seconds, jobs, parts, lambda *piece: pool.submit(run_piece, *piece))
     try:
         run.run()
     except KeyboardInterrupt:

@@ -155,12 +155,13 @@ def _program(*command: str) -> dict[str, Any]:
 def _run_kills(_piece: str) -> tuple[int, Mapping[str, Any]]:
     with tempfile.TemporaryDirectory() as folder:
         seed = int.from_bytes(os.urandom(4))
-        figures = _program(str(TESTS / "kit/kill_loop.py"), f"{folder}/state-flow", str(seed), str(KILL_SECONDS))
-    return KILL_SECONDS, figures
+        program = str(TESTS / "kit/killed_histories.py")
+        figures = _program(program, f"{folder}/store", str(seed), str(KILL_SECONDS))
+    return KILL_SECONDS, {**figures, "seed": seed}
 
 
 def _repeat_kills(_piece: str) -> str:
-    return f"PYTHONPATH=tests .venv/bin/python tests/kit/kill_loop.py /tmp/killed/state-flow 1 {KILL_SECONDS}"
+    return f"PYTHONPATH=tests .venv/bin/python tests/kit/killed_histories.py /tmp/killed/store 1 {KILL_SECONDS}"
 
 
 def _run_soak(_piece: str) -> tuple[int, Mapping[str, Any]]:

@@ -6,6 +6,7 @@ import pytest
 import trio
 
 from strataflow.actors.turn import Turn
+from strataflow.runtime.simulation import many
 from strataflow.simulation import FaultPlan, Process, Report, simulate
 
 NONE = FaultPlan.none()
@@ -60,3 +61,19 @@ def test_a_workload_that_never_returns_is_stuck_in_the_end() -> None:
     rule, text = rule_and_text(simulate(workload, seed=1, processes=1, writers=1, faults=NONE))
     assert rule == "stuck"
     assert "36000 s" in text
+
+
+def test_a_loop_without_a_checkpoint_is_ended_by_real_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def spins(turn: Turn, is_wanted: object) -> bool:
+        while True:
+            pass
+
+    monkeypatch.setattr(Turn, "acquire", spins)
+    monkeypatch.setattr(many, "REAL_S_MAX", 0.3)
+    setting = many.WorldSetting(NONE, processes=1, writers=1, steps=3)
+    (report,) = many.simulate_many([7], setting)
+    rule, text = rule_and_text(report)
+    assert rule in ("stuck", "unexpected-error")  # the latter says where it spins
+    assert report.seed == 7
+    assert "real time" in text
+    assert "repeat: strataflow simulate --seed 7" in report.to_text()

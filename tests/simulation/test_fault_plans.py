@@ -19,6 +19,7 @@ DETAILS = {
     "slow": "0.002:14",
     "freeze": "8:kill",
     "cancel": "5",
+    "stop": "2:1",
     "jump": "-60000",
     "foreign": "12",
 }

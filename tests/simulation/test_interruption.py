@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Iterator
 
 import pytest
 
 from strataflow.simulation import FaultPlan, Process, simulate
+
+
+@pytest.fixture(autouse=True)
+def interruptible() -> Iterator[None]:
+    """A program that was started in the background ignores Ctrl-C, and so do its children, such as these tests."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 async def _interrupted(process: Process) -> None:

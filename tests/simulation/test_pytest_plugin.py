@@ -377,7 +377,8 @@ def test_pytest_itself_tells_about_marker_fixtures_and_options(inner: Inner) -> 
 
 
 def _pytest(folder: Path, *options: str, alone: bool = True, **environment: str) -> subprocess.CompletedProcess[str]:
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
+    # Where CI is set, pytest's closing lines repeat each report whole.
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_") and name != "CI"}
     kept["PYTHONPATH"] = str(ROOT / "src")
     if alone:
         kept["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"

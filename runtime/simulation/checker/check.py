@@ -11,6 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Final
 
+import attrs
+
 from ..history import History, Violation
 from .blame import Blame
 from .facts import facts_of
@@ -85,6 +87,7 @@ class _Check:
             blamed = self._blamed(verdict, writers)
             found = [*_without_consequences(found, blamed, of_one_rule=True), *_without_consequences(blamed, found)]
         order = {rule: place for place, rule in enumerate(RULES)}
+        found = [attrs.evolve(violation, calls=tuple(sorted(violation.calls))) for violation in found]
         found.sort(key=lambda violation: (order[violation.rule], violation.calls))
         return [violation for violation in found if self._is_wanted(violation.rule)]
 

@@ -78,7 +78,14 @@ class Clues:
         if stranger is not None:
             text = f"{where} is what call {stranger.number} wrote elsewhere, where it is private"
             return Suspicion("leaked", text, seen_by, focus)
+        if not seen_by and isinstance(leaf.found, list) and self._is_edited(leaf):
+            return Suspicion("wrong-final", f"{where} is not what follows from the calls", seen_by, focus)
         return Suspicion("phantom-write", f"{where} is nothing that anybody wrote", seen_by, focus)
+
+    def _is_edited(self, leaf: Leaf) -> bool:
+        """Whether accepted calls edit elements of an array there, so that it could have become anything."""
+        writes = [write for scope in leaf.scopes for write in self.writers.of((scope, leaf.keys))]
+        return any(write.value is ANY and self.is_stored(write.call) for write in writes)
 
     def _stranger(self, leaf: Leaf) -> Call | None:
         """Who wrote the same in a scope that is not looked at here."""

@@ -111,24 +111,20 @@ class Members:
             return self._judged(call, end_s, leaves)
 
         for before in self.outsiders.settled(state, misread, end_s):
-            ready = self._uncertain(before, call, end_s)
-            taken = self._taken(ready, call, names)
-            if taken is None:
-                if self.focus.flags is not None and call.number not in self.focus.flags:
-                    yield before
-                continue
-            changed = taken.changed()
-            after = self._flagged(ready, call, any(changed), end_s)
-            if after is None:
-                continue
-            for name, value in zip(names, taken.after, strict=True):
-                after = after.with_value(name, value)
-            after = self._orphaned(ready, after, call, end_s)
-            sure = self.counting.sure(ready, call, names, end_s)
-            for told in [call, *self.facts.repeats_at(event.position)]:
-                if told.number in self.outsiders.members or told is call:
-                    yield from self.counting.told(after, told, names, changed, sure)
-                    break
+            for ready in self._changeable(self._uncertain(before, call, end_s), call, names, end_s):
+                taken = self._taken(ready, call, names)
+                if taken is None:
+                    if self.focus.flags is not None and call.number not in self.focus.flags:
+                        yield ready
+                    continue
+                after = ready
+                for name, value in zip(names, taken.after, strict=True):
+                    after = after.with_value(name, value)
+                after = self._orphaned(ready, after, call, end_s)
+                sure = self.counting.sure(ready, call, names, end_s)
+                repeats = self.facts.repeats_at(event.position)
+                told = next((other for other in repeats if other.number in self.outsiders.members), call)
+                yield from self.counting.told(after, told, names, taken.changed(), sure)
 
     def _taken(self, state: State, call: Call, names: Names) -> Taken | None:
         try:
@@ -160,16 +156,26 @@ class Members:
                         after = attrs.evolve(after.with_leaf(place, ANY), named=after.named | named)
         return after
 
-    def _flagged(self, state: State, call: Call, is_changed: bool, end_s: float) -> State | None:
-        """A call that says it changed something did so, unless an outsider made it the same before."""
-        if self.focus.flags is not None and call.number not in self.focus.flags:
-            return state
-        if call.ending != "ok" or not call.changed or is_changed:
-            return state
+    def _changeable(self, state: State, call: Call, names: Names, end_s: float) -> Iterator[State]:
+        """States in which a call that was told so changes something: this one, or else with what outsiders wrote."""
+        is_judged = self.focus.flags is None or call.number in self.focus.flags
+        taken = self._taken(state, call, names)
+        if not is_judged or call.ending != "ok" or not call.changed or taken is None or any(taken.changed()):
+            yield state
+            return
         places = self.writers.concerned(call)
-        named = {write.call.number for place in places for write in self.outsiders.touching(place, end_s)}
-        is_known = not any(state.at(place) is ANY for place in places)
-        return None if is_known and not named else attrs.evolve(state, named=state.named | named)
+        if any(state.at(place) is ANY for place in places):
+            yield state
+            return
+        for place in sorted(places):
+            for write in self.outsiders.touching(place, end_s):
+                if write.value is ANY or write.is_orphaning or isinstance(write.asked, dict):
+                    yield attrs.evolve(state.with_leaf(place, ANY), named=state.named | {write.call.number})
+                elif (write.call.number, *place) not in state.used:
+                    before = state.with_leaf(place, write.value)
+                    taken = self._taken(before, call, names)
+                    if taken is None or any(taken.changed()):
+                        yield attrs.evolve(before, used=state.used | {(write.call.number, *place)})
 
     # -- what is no call ----------------------------------------------------------------------------------------
 

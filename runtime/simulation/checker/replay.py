@@ -128,8 +128,14 @@ class Replay:
             if (shared, cwd, session) != present:
                 yield shared, cwd, session
 
-    def past(self, names: Names, offset: int) -> Trio | None:
-        """The three scopes as they were ``offset`` boundaries ago; None if that is not known here."""
+    def past(self, process: str, names: Names, offset: int) -> Trio | None:
+        """The three scopes as they were ``offset`` boundaries ago; None if that is not known here.
+
+        A session that keeps its view does not count the boundaries of whoever changed it, another process or one that
+        does not know our lock; nobody knows for how long. Neither does one that has not read foreign bytes yet.
+        """
+        if (process, names[2]) in self._fenced or any(name in self._replaced for name in names):
+            return None
         versions = [self._versions.get(name) for name in names]
         boundaries = sorted({position for found in versions if found for position, _ in found if position})
         if offset > len(boundaries):

@@ -84,9 +84,12 @@ def _outcomes(facts: Facts) -> Iterator[Violation]:
         answered = told.get(name)
         if call.ending == "refused" and row is not None and answered is None and name not in unknown:
             yield Violation("phantom-write", f"call {call.number} was refused, but is row {row}", (call.number,))
+        elif call is answered and any(
+            (call.seq or 0) > cut.head and (call.ended_s or 0) <= cut.at_s for cut in history.cuts
+        ):
+            continue  # a power cut took that row: it may have been asked for again, or not
         elif call is answered and row is None:
-            is_lost = any((call.seq or 0) > cut.head and (call.ended_s or 0) <= cut.at_s for cut in history.cuts)
-            if not is_lost and later[call.number] < REMEMBERED and not (history.may_lose_tail and not history.cuts):
+            if later[call.number] < REMEMBERED and not (history.may_lose_tail and not history.cuts):
                 text = f"request {name} was row {call.seq}, and the store says that it never saw it"
                 yield Violation("forgotten-request", text, (call.number,))
         elif call is answered and row is not None and row != call.seq:

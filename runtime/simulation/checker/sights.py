@@ -57,7 +57,7 @@ class Sight:
         gone: list[tuple[int, tuple[str, ...]]] = []
         for step in self.steps:
             if isinstance(step, Read):
-                past = None if replay is None else lambda offset: replay.past(self.names, offset)
+                past = None if replay is None else lambda offset: replay.past(self.call.process, self.names, offset)
                 for difference in misread_in(step, values, past):
                     yield step, difference
             else:
