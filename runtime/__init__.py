@@ -58,7 +58,7 @@ from ..store.projection import (
     compare_requests,
 )
 from .assembly import Runtime
-from .benchmark import MEASURES, run_benchmark
+from .benchmark import MEASURES, STUDIES, run_benchmark, run_study
 from .host_log import JsonlEntries, MemoryEntries
 from .inspection import Inspector, inspect_store
 from .opening import open_runtime
@@ -79,6 +79,7 @@ __all__ = [
     "MEASURES",
     "PLANES",
     "SCOPES",
+    "STUDIES",
     "CallError",
     "Change",
     "ChangedBy",
@@ -143,6 +144,7 @@ __all__ = [
     "parse_strict",
     "pretty",
     "run_benchmark",
+    "run_study",
     "shown",
     "store_folder",
 ]

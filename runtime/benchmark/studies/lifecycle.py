@@ -197,5 +197,6 @@ def _bounds(found: Sequence[Lifecycle]) -> list[Bound]:
         elif growth:
             runs = len(entries[-1].runs) - len(entries[0].runs)
             at_least = runs * entries[0].conversation.transcript_bytes
-            bounds.append(bound("the same without memory", *growth, at_least=at_least))
+            name = f"the same without memory, {state_bytes:,} bytes of payload"
+            bounds.append(bound(name, *growth, at_least=at_least))
     return bounds

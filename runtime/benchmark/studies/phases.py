@@ -21,7 +21,7 @@ Progress = Callable[[str], None]
 
 @attrs.define(eq=False)
 class Phase:
-    """One phase. ``held``: how many more descriptors and threads the process has after it than before."""
+    """One phase. ``held``: how many more threads, descriptors and children there are after it than before."""
 
     name: str
     times_ms: dict[str, float] = attrs.field(factory=dict)
@@ -78,11 +78,24 @@ def phase(phases: list[Phase], name: str) -> Iterator[Phase]:
 
 
 def _held() -> dict[str, int]:
-    """Descriptors and threads of this process. Trio keeps idle daemon threads for a while; they hold nothing."""
+    """Threads, descriptors and children of this process, as far as the system tells.
+
+    Trio keeps idle daemon threads for a while; they hold nothing.
+    """
     found = {"threads": sum(not thread.daemon for thread in threading.enumerate())}
     if os.path.isdir("/proc/self/fd"):
         found["descriptors"] = len(os.listdir("/proc/self/fd"))
+    if os.path.isdir("/proc/self/task"):
+        found["children"] = sum(map(_children_of, os.listdir("/proc/self/task")))
     return found
+
+
+def _children_of(thread: str) -> int:
+    try:
+        with open(f"/proc/self/task/{thread}/children", encoding="ascii") as file:
+            return len(file.read().split())
+    except OSError:
+        return 0  # a thread that has just ended, or a kernel that does not tell
 
 
 def distribution(values: list[float]) -> Json | None:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from .trajectory import Trajectory
 
-_WIDTH, _PANEL_HEIGHT, _LEFT, _TOP, _BOTTOM = 760, 180, 64, 64, 34
+_WIDTH, _PANEL_HEIGHT, _LEFT, _TOP, _BOTTOM = 760, 190, 64, 60, 34
 _STEP = 50_000
 _SHARED, _NEW, _INK, _FAINT = "#2f6f9f", "#e39a3b", "#333333", "#d8d8d8"
 
@@ -18,7 +18,7 @@ def trajectory_plot(entries: Sequence[Trajectory]) -> str:
     """One panel for each trajectory, one bar for each request."""
     top = max(inference.context_bytes for entry in entries for inference in entry.inferences)
     scale_top = -(-top // _STEP) * _STEP
-    height = _TOP + _PANEL_HEIGHT * len(entries)
+    height = _TOP + _PANEL_HEIGHT * len(entries) + 8
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {height}" width="{_WIDTH}" height="{height}" '
         'font-family="sans-serif" font-size="12">',
@@ -37,17 +37,12 @@ def trajectory_plot(entries: Sequence[Trajectory]) -> str:
 
 def _panel(entry: Trajectory, top: int, scale_top: int) -> list[str]:
     floor = top + _PANEL_HEIGHT - _BOTTOM
-    tall = floor - top - 22
+    tall = floor - top - 28
     wide = (_WIDTH - _LEFT - 16) / len(entry.inferences)
     name = f"{entry.mode} mode" if entry.mode in ("active", "passive") else entry.mode
-    parts = [
-        _text(
-            _LEFT,
-            top + 12,
-            f"{name}, for comparison with a head made anew after each patch" if entry.makes_head_anew else name,
-            weight="bold",
-        )
-    ]
+    if entry.makes_head_anew:
+        name += " with a head made anew after each patch, for comparison"
+    parts = [_text(_LEFT, top + 14, name, weight="bold")]
     for level in range(0, scale_top + 1, _STEP):
         y = floor - level / scale_top * tall
         parts.append(f'<line x1="{_LEFT}" y1="{y:.1f}" x2="{_WIDTH - 16}" y2="{y:.1f}" stroke="{_FAINT}"/>')

@@ -76,7 +76,8 @@ class Trajectory:
 
     def to_json(self) -> Json:
         """As reports name it."""
-        rows = zip(self.inferences, self.actions, self.retained, strict=True)
+        # A run that failed ended somewhere between them.
+        rows = zip(self.inferences, self.actions, self.retained, strict=False)
         run = {
             "userRun": 1,
             "inferences": [
