@@ -58,6 +58,7 @@ REQUIRED: Mapping[str, list[str]] = {
         *_store(("6.4", _all(7)), ("6.5", _all(5))),
         *numbered("case store ", (85, 92), (94, 95), (97, 99), (101, 102), (123, 127), (132, 134)),
     ],
+    "Benchmarks of the agent": numbered("B", (1, 15)),
 }
 
 NOT_TAKEN_OVER: Mapping[str, str] = {
@@ -81,5 +82,4 @@ LATER: tuple[tuple[str, str], ...] = (
     ("store 6.6.1-6.6.2", "transaction kinds of a library"),
     ("T1-T6, T20", "tools of a model: guidance, display"),
     ("L37-L38", "status for people"),
-    ("B1-B15", "benchmarks of the agent"),
 )

@@ -47,7 +47,8 @@ def test_a_measure_runs_to_its_end_and_leaves_nothing_behind(name: str, tmp_path
     said: list[str] = []
     report = run_measures([name], TINY, str(tmp_path), lambda done, text: said.append(text))
     assert report.figures
-    assert all(figure.ours > 0 or "memory" in figure.measure for figure in report.figures)
+    # Of a conversation nothing at all is looked at; and memory may have been given back.
+    assert all(figure.ours > 0 or "memory" in figure.measure or figure.unit == "entries" for figure in report.figures)
     assert said
     assert all(text.startswith(f"{name}: ") for text in said)
     assert list(tmp_path.iterdir()) == []

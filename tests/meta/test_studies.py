@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -66,7 +67,7 @@ def test_reads_and_patches_of_a_trajectory_add_no_more_than_their_bounds(traject
     for entry in trajectory.to_json()["trajectory"]:
         (run,) = entry["promptPrefixRuns"]
         inferences = run["inferences"]
-        for before, after in zip(inferences, inferences[1:], strict=False):
+        for before, after in pairwise(inferences):
             added = after["contextBytes"] - before["contextBytes"]
             assert added <= (TRAJECTORY_READ_BYTES + 700 if before["action"] == "read" else 954)
         assert run["patchStateBarriers"] == 2
@@ -97,6 +98,19 @@ def test_the_published_tables_and_plot_are_those_that_the_study_makes(trajectory
         assert table.strip() in read(_PAGE), _COMMAND
 
 
+@holds("B7", "B15")
+def test_a_report_says_what_ran_and_what_it_does_not_claim(trajectory: StudyReport) -> None:
+    told = trajectory.to_json()
+    assert told["version"] == 3
+    members = "python platform dependencies gitVersion availableParallelism sourceCommit configuration notMeasured"
+    assert set(members.split()) <= told.keys()
+    assert told["runtimeSourceHash"].startswith("sha256:")
+    assert told["workloadSourceHash"] not in ("", told["runtimeSourceHash"])
+    assert (told["runtimeSourceUnchanged"], told["workloadSourceUnchanged"], told["exitCode"]) == (True, True, 0)
+    limits = " ".join(told["limits"])
+    assert all(word in limits for word in "cache tokens latency quality schemas framing synthetic Counters".split())
+
+
 def test_a_trajectory_takes_no_times_that_a_loaded_machine_could_spoil(trajectory: StudyReport) -> None:
     assert all("timesMs" not in part for part in trajectory.to_json()["phases"])
 
@@ -104,6 +118,7 @@ def test_a_trajectory_takes_no_times_that_a_loaded_machine_could_spoil(trajector
 # -- the other two --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @holds("B2", "B4", "B8", "B13", "B14")
 def test_a_lifecycle_runs_resumes_and_tells_every_field(tmp_path: Path) -> None:
     report = run_study("lifecycle", str(tmp_path), smoke=True)
@@ -113,7 +128,13 @@ def test_a_lifecycle_runs_resumes_and_tells_every_field(tmp_path: Path) -> None:
     assert (plain["stateFlow"], remembering["stateFlow"]) == (False, True)
     assert (plain["inferencesPerRun"], remembering["inferencesPerRun"]) == (2, 3)
     assert (plain["acceptedTransitions"], remembering["acceptedTransitions"]) == (0, 2 * remembering["userRuns"])
+    named = (
+        "stateBytes modelPatches userRuns acceptedTransitions nativeEntries nativeFileBytes recentRuns openSession "
+        "resumeRuntime lastContextBytes contextBytesPerRun inferencesPerRun nativeRead promptPrefixRuns postResume"
+    )
     for entry in told["lifecycle"]:
+        assert set(named.split()) <= entry.keys()
+        assert {"patchStateBarriers", "nativeUserBytes", "specificationBytes"} <= entry["promptPrefixRuns"][0].keys()
         assert entry["recentRuns"].keys() == {"count", "min", "p50", "p95", "max"}
         assert entry["openSession"]["count"] == entry["resumeRuntime"]["count"] == SMOKE.samples
         assert entry["postResume"]["baselineUnchanged"]
@@ -122,6 +143,7 @@ def test_a_lifecycle_runs_resumes_and_tells_every_field(tmp_path: Path) -> None:
     _is_whole(told)
 
 
+@pytest.mark.slow
 @holds("B3", "B10")
 def test_two_publishers_patch_at_once_and_nothing_is_lost(tmp_path: Path) -> None:
     report = run_study("publishers", str(tmp_path), smoke=True)
@@ -154,6 +176,7 @@ def _is_whole(told: dict[str, Any]) -> None:
 # -- what goes wrong --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @holds("B1")
 def test_a_study_that_goes_wrong_says_where_and_tells_no_times(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -186,7 +209,7 @@ def test_a_study_that_goes_wrong_says_where_and_tells_no_times(
     assert [part["status"] for part in json.loads(file.read_text(encoding="utf-8"))["phases"]].count("failed") == 1
 
 
-def test_a_phase_fails_by_an_error_a_check_or_what_it_holds(tmp_path: Path) -> None:
+def test_a_phase_fails_by_an_error_or_a_check_and_without_any_check() -> None:
     phases: list[Phase] = []
     with phase(phases, "raises"):
         raise ValueError("planted")
@@ -196,13 +219,9 @@ def test_a_phase_fails_by_an_error_a_check_or_what_it_holds(tmp_path: Path) -> N
         part.check("it holds", True)
     with phase(phases, "checks nothing"):
         pass
-    with phase(phases, "keeps a file") as part, (tmp_path / "file").open("w") as file:
-        part.check("it holds", True)
-        kept = open(file.fileno(), closefd=False)  # noqa: SIM115
-    kept.close()
     with phase(phases, "is sound") as part:
         part.check("it holds", True)
-    assert [each.is_passed for each in phases] == [False, False, False, True, True]
+    assert [each.is_passed for each in phases] == [False, False, False, True]
     assert phases[0].error == "ValueError: planted"
 
 
@@ -272,7 +291,7 @@ def test_a_source_hash_follows_modules_and_what_is_left_out_is_left_out(tmp_path
     assert len({source_hash(), source_hash(PACKAGE, without=BENCHMARK), source_hash(BENCHMARK)}) == 3
 
 
-# -- the command ----------------------------------------------------------------------------------------------------------
+# -- the command -----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
