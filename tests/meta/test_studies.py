@@ -144,6 +144,20 @@ def test_a_lifecycle_runs_resumes_and_tells_every_field(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@holds("B13")
+def test_the_first_request_of_a_run_stays_flat_with_memory_and_grows_without(tmp_path: Path) -> None:
+    sizes = {"BENCH_PATCHES": "22", "BENCH_STATE_BYTES": "512"}
+    report = run_study("lifecycle", str(tmp_path), smoke=True, environment=sizes)
+    assert report.failures == []
+    assert [entry["userRuns"] for entry in report.to_json()["lifecycle"]] == [20, 22, 20, 22]
+    lost, without, remembering = report.bounds
+    assert lost.most == 1
+    assert without.least is not None
+    assert without.least > 2 * SMOKE.transcript_bytes
+    assert remembering.most == 0
+
+
+@pytest.mark.slow
 @holds("B3", "B10")
 def test_two_publishers_patch_at_once_and_nothing_is_lost(tmp_path: Path) -> None:
     report = run_study("publishers", str(tmp_path), smoke=True)

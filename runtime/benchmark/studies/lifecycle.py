@@ -188,15 +188,14 @@ def _bounds(found: Sequence[Lifecycle]) -> list[Bound]:
     for each in found:
         by_size.setdefault((each.conversation.has_memory, each.conversation.state_bytes), []).append(each)
     for (has_memory, state_bytes), entries in by_size.items():
-        growth = [
-            abs(entries[-1].runs[-1].first_context_bytes - entries[0].runs[-1].first_context_bytes) for _ in entries[1:]
-        ]
-        if growth and has_memory:
-            name = f"bytes by which a run's first request grew, {state_bytes:,} bytes of memory"
-            bounds.append(bound(name, *growth, at_most=_FLAT_BYTES))
-        elif growth:
-            runs = len(entries[-1].runs) - len(entries[0].runs)
-            at_least = runs * entries[0].conversation.transcript_bytes
-            name = f"the same without memory, {state_bytes:,} bytes of payload"
-            bounds.append(bound(name, *growth, at_least=at_least))
+        early, late = entries[0], entries[-1]
+        if early is late:
+            continue
+        growth = late.runs[-1].first_context_bytes - early.runs[-1].first_context_bytes
+        name = "bytes by which a run's first request grew"
+        if has_memory:
+            bounds.append(bound(f"{name}, with {state_bytes:,} bytes of memory", growth, at_most=_FLAT_BYTES))
+        else:
+            read = (len(late.runs) - len(early.runs)) * early.conversation.transcript_bytes
+            bounds.append(bound(f"{name} without memory, beside {state_bytes:,}", growth, at_least=read))
     return bounds
