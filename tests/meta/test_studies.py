@@ -83,6 +83,9 @@ def test_the_run_that_is_compared_with_pays_for_the_conversation_after_each_patc
     (run,) = trajectory.to_json()["headMadeAnewAfterEachPatch"]["promptPrefixRuns"]
     shared = [each["sharedPrefixBytes"] for each in run["inferences"]]
     assert [number for number, common in enumerate(shared) if common is not None and common < 1000] == [7, 10]
+    told = trajectory.to_json()
+    assert told["headMadeAnewAfterEachPatch"]["reused"] < 0.8
+    assert min(entry["reused"] for entry in told["trajectory"]) > 0.9999
 
 
 def test_the_published_tables_and_plot_are_those_that_the_study_makes(trajectory: StudyReport) -> None:

@@ -28,6 +28,7 @@ def trajectory_table(entries: Sequence[Trajectory]) -> str:
             size = "" if found is None else f"{found.context_bytes:,}"
             cells.append(f"{'–' if shared is None else f'{shared:,}'} / {size}")
         rows.append(cells)
+    rows.append(["all", "", *(f"{entry.reused:.3%}" for entry in entries)])
     return _table(head, rows)
 
 

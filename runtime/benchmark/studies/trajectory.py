@@ -74,6 +74,13 @@ class Trajectory:
         pairs = zip(self.inferences, self.inferences[1:], self.actions, strict=False)
         return [after.context_bytes - before.context_bytes for before, after, found in pairs if found == action]
 
+    @property
+    def reused(self) -> float:
+        """The share of all earlier requests that the next one began with, 0 to 1."""
+        pairs = [(each.shared_prefix_bytes or 0, each.previous_bytes or 0) for each in self.inferences]
+        before = sum(previous for _, previous in pairs)
+        return sum(shared for shared, _ in pairs) / before if before else 0.0
+
     def to_json(self) -> Json:
         """As reports name it."""
         # A run that failed ended somewhere between them.
@@ -92,7 +99,7 @@ class Trajectory:
             "nativeUserBytes": json_bytes(PROMPT),
             "specificationBytes": json_bytes(PROMPT) if self.mode == "active" else 0,
         }
-        return {"mode": self.mode, "promptPrefixRuns": [run]}
+        return {"mode": self.mode, "reused": round(self.reused, 6), "promptPrefixRuns": [run]}
 
 
 def play_trajectory(folder: str, phases: list[Phase], progress: Progress) -> tuple[list[Trajectory], list[Bound]]:
