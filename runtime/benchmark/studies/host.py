@@ -76,6 +76,10 @@ class ScriptedHost:
         """The model's last message of a run."""
         self._assistant([{"type": "text", "text": text}], "stop")
 
+    def is_past(self) -> bool:
+        """Whether the clock has passed the time of the last message."""
+        return time.time_ns() // 1_000_000 > self._last_ms
+
     def _assistant(self, content: list[dict[str, Any]], reason: str) -> None:
         # What a host keeps of a model's message besides its content; it is sent again with every request.
         about = {"api": "scripted", "provider": "scripted", "model": "scripted-model"}

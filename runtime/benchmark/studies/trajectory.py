@@ -135,6 +135,9 @@ async def _earlier_run(session: Session, host: ScriptedHost) -> None:
         await run.project(host.messages)
         host.answer("Begun.")
         await run.finish("Begun.")
+    # What was said in the millisecond of the switch would count as said after it.
+    while not host.is_past():
+        await trio.sleep(0.001)
     await session.set_mode("passive")
 
 
