@@ -76,9 +76,9 @@ class ScriptedHost:
         """The model's last message of a run."""
         self._assistant([{"type": "text", "text": text}], "stop")
 
-    def is_past(self) -> bool:
-        """Whether the clock has passed the time of the last message."""
-        return time.time_ns() // 1_000_000 > self._last_ms
+    def until_past_s(self) -> float:
+        """How long until the clock has passed the time of the last message, in seconds."""
+        return max(0.0, (self._last_ms + 2) / 1_000 - time.time())
 
     def _assistant(self, content: list[dict[str, Any]], reason: str) -> None:
         # What a host keeps of a model's message besides its content; it is sent again with every request.

@@ -136,8 +136,7 @@ async def _earlier_run(session: Session, host: ScriptedHost) -> None:
         host.answer("Begun.")
         await run.finish("Begun.")
     # What was said in the millisecond of the switch would count as said after it.
-    while not host.is_past():
-        await trio.sleep(0.001)
+    await trio.sleep(host.until_past_s())
     await session.set_mode("passive")
 
 
