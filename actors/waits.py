@@ -12,8 +12,8 @@ at once, whoever holds the store's locks.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from types import TracebackType
 from typing import Literal, final
 
 import attrs
@@ -51,24 +51,50 @@ class Wait:
             for scope in self._scopes:
                 scope.cancel()
 
-    @contextmanager
-    def waiting(self) -> Iterator[None]:
+    def waiting(self) -> Asking:
         """For the body of a task that waits for it.
 
         Raises:
           StrataflowError: the reason, once it is withdrawn.
         """
-        if self.refusal is not None:
-            raise again(self.refusal)
-        with trio.CancelScope() as scope:
-            self._scopes.append(scope)
-            try:
-                yield
-            finally:
-                self._scopes.remove(scope)
-        if scope.cancelled_caught:
-            assert self.refusal is not None
-            raise again(self.refusal)
+        return Asking(self, None)
+
+
+@final
+@attrs.define(eq=False)
+class Asking:
+    """A task that waits for a change: the body of a ``with``. (A class, since it is on the way of every commit.)
+
+    ``waits``: where the wait is listed meanwhile; then the task is the asking one, and its end is the wait's.
+    """
+
+    _wait: Wait
+    _waits: list[Wait] | None
+    _scope: trio.CancelScope = attrs.field(factory=trio.CancelScope, init=False)
+
+    def __enter__(self) -> Callable[[], None]:
+        wait = self._wait
+        if wait.refusal is not None:
+            raise again(wait.refusal)
+        self._scope.__enter__()
+        wait._scopes.append(self._scope)
+        if self._waits is not None:
+            self._waits.append(wait)
+        return wait.admit
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        wait = self._wait
+        if self._waits is not None:
+            self._waits.remove(wait)
+            if isinstance(error, trio.Cancelled):
+                wait.withdraw(StoreError("E_ABORTED", "the caller was cancelled; nothing was stored"))
+        wait._scopes.remove(self._scope)
+        self._scope.__exit__(kind, error, traceback)  # it swallows only what becomes the refusal below
+        if self._scope.cancelled_caught:
+            assert wait.refusal is not None
+            raise again(wait.refusal) from None
 
 
 @final
@@ -78,22 +104,12 @@ class Waits:
 
     _waits: list[Wait] = attrs.field(factory=list, init=False)
 
-    @contextmanager
-    def begin(self, wait: Wait) -> Iterator[Callable[[], None]]:
+    def begin(self, wait: Wait) -> Asking:
         """For the body of the task that asks; gives what must be called when the change is staged.
 
         A task that is cancelled withdraws what it asked for.
         """
-        self._waits.append(wait)
-        try:
-            with wait.waiting():
-                try:
-                    yield wait.admit
-                except trio.Cancelled:
-                    wait.withdraw(StoreError("E_ABORTED", "the caller was cancelled; nothing was stored"))
-                    raise
-        finally:
-            self._waits.remove(wait)
+        return Asking(wait, self._waits)
 
     def withdraw(self, reason: StrataflowError, *kinds: WaitKind) -> None:
         """Withdraw everything of these kinds that is not admitted."""

@@ -42,7 +42,6 @@ from .draft_forks import check_fork, stage_fork
 from .draft_runs import (
     FindMissing,
     nothing_missing,
-    scopes_in,
     stage_activation,
     stage_bootstrap,
     stage_preparation,
@@ -113,7 +112,7 @@ from .ports import (
 )
 from .reader import StoreLook, StoreReader
 from .rebuild import RebuildReport, rebuild
-from .receipts import Receipt
+from .receipts import Receipt, found_by, with_updates
 from .renames import finish_prepared
 from .requests import Refusals, Requests, Told, is_refusal, recalled
 from .rows import Durability, NewRow, Row, RowKind, ScopePart
@@ -239,6 +238,7 @@ __all__ = [
     "explained",
     "find_session",
     "finish_prepared",
+    "found_by",
     "is_refusal",
     "join",
     "keep_pi_out",
@@ -269,7 +269,6 @@ __all__ = [
     "renew_shared",
     "resolve_root",
     "restore_folders",
-    "scopes_in",
     "session_key",
     "settings_from",
     "shown",
@@ -281,6 +280,7 @@ __all__ = [
     "status_of",
     "unlock",
     "wanted_scopes",
+    "with_updates",
     "write_aside",
     "wrong_kind",
 ]
