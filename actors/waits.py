@@ -14,14 +14,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from types import TracebackType
-from typing import Literal, final
+from typing import Literal, TypeVar, final
 
 import attrs
 import trio
 
 from ..store import StoreError, StrataflowError
+from .actor import ActorRef, Request
+from .envelope import Envelope
 
 WaitKind = Literal["mode", "preparation", "answer", "patch"]
+ReplyT = TypeVar("ReplyT")
 
 
 @final
@@ -33,6 +36,7 @@ class Wait:
     refusal: StrataflowError | None = None
     is_admitted: bool = False
     _scopes: list[trio.CancelScope] = attrs.field(factory=list, init=False)
+    _envelope: Envelope | None = attrs.field(default=None, init=False)
 
     def admit(self) -> None:
         """Called when the store stages the change: from here on it is finished.
@@ -50,6 +54,12 @@ class Wait:
             self.refusal = reason
             for scope in self._scopes:
                 scope.cancel()
+            if self._envelope is not None:
+                self._envelope.withdraw(reason)
+
+    def parked(self, envelope: Envelope) -> None:
+        """The one task that waits for it is parked on this envelope."""
+        self._envelope = envelope
 
     def waiting(self) -> Asking:
         """For the body of a task that waits for it.
@@ -63,7 +73,7 @@ class Wait:
 @final
 @attrs.define(eq=False)
 class Asking:
-    """A task that waits for a change: the body of a ``with``. (A class, since it is on the way of every commit.)
+    """A task that waits for a change: the body of a ``with``.
 
     ``waits``: where the wait is listed meanwhile; then the task is the asking one, and its end is the wait's.
     """
@@ -110,6 +120,18 @@ class Waits:
         A task that is cancelled withdraws what it asked for.
         """
         return Asking(wait, self._waits)
+
+    async def ask(self, wait: Wait, actor: ActorRef, message: Request[ReplyT]) -> ReplyT:
+        """As ``begin`` around one question, without a cancel scope, whose price is felt on the way of every commit.
+
+        Raises:
+          StrataflowError: as ``ActorRef.ask``, or the reason why it was withdrawn.
+        """
+        self._waits.append(wait)
+        try:
+            return await actor.ask(message, wait.parked)
+        finally:
+            self._waits.remove(wait)
 
     def withdraw(self, reason: StrataflowError, *kinds: WaitKind) -> None:
         """Withdraw everything of these kinds that is not admitted."""

@@ -75,12 +75,12 @@ class Changes:
             patches = check_patch_arguments(arguments)
         except CallError as error:
             return await self._store.ask(refusal(error, request_id, admit))
-        is_remembered = False
+        is_remembered, wait = False, Wait("patch")
 
         def stage(draft: Draft) -> Receipt:
             nonlocal is_remembered
             admit()
-            withdrawable()
+            wait.admit()
             present = cell.writable()
             if present is not address and present != address:  # T9 row 10
                 raise CallError("E_SELECTION", "the session's memory was selected anew meanwhile; call again")
@@ -90,8 +90,7 @@ class Changes:
             cell.context.note_own(receipt.transition_id)
             return receipt
 
-        with cell.waits.begin(Wait("patch")) as withdrawable:
-            receipt = await self._store.ask(Commit(stage))
+        receipt = await cell.waits.ask(wait, self._store, Commit(stage))
         if receipt.changed:
             cell.note_accepted()
         if is_remembered and cell.context.carried.projection_id is None:
