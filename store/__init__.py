@@ -118,7 +118,7 @@ from .requests import Refusals, Requests, Told, is_refusal, recalled
 from .rows import Durability, NewRow, Row, RowKind, ScopePart
 from .settings import Settings, read_settings, settings_from
 from .shared_pi import SharedPiLock, prepare_shared, renew_shared
-from .status import Status, plane_sizes, status_of
+from .status import Status, plane_sizes, status_in, status_of
 from .transactions import TRANSACTION_STEPS_MAX, Attempt, ReadProjection, stage_transaction
 from .transactions_conflict import explained
 from .transactions_moment import Moment, moment_of
@@ -277,6 +277,7 @@ __all__ = [
     "stage_fork",
     "stage_preparation",
     "stage_transaction",
+    "status_in",
     "status_of",
     "unlock",
     "wanted_scopes",

@@ -52,7 +52,7 @@ REQUIRED: Mapping[str, list[str]] = {
     "Intent ownership": numbered("O", (1, 12)),
     "Artifact cards": numbered("A", (1, 10)),
     "Agent memory: acceptance cases": numbered("case agent ", (1, 73), (75, 147), (159, 160)),
-    "Runs, modes, status": numbered("L", (1, 22), (24, 36), 39),
+    "Runs, modes, status": numbered("L", (1, 22), (24, 39)),
     "Runs and modes of the store": [
         *_store(("3.4", (2,)), ("3.5", (3,)), ("4.2", _all(5)), ("4.3", _all(7)), ("6.2", (5,)), ("6.3", _all(4))),
         *_store(("6.4", _all(7)), ("6.5", _all(5))),
@@ -80,6 +80,5 @@ LATER: tuple[tuple[str, str], ...] = (
     ("case store 100", "forks of a parent whose files are changed by hand meanwhile"),
     ("store 6.6.1-6.6.2", "transaction kinds of a library"),
     ("T1-T6, T20", "tools of a model: guidance, display"),
-    ("L37-L38", "status for people"),
     ("B1-B15", "benchmarks of the agent"),
 )
