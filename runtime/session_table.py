@@ -117,11 +117,13 @@ class SessionTable:
         loaded = await self._world.threads.work(
             lambda: load(ground.disk, ground.layout, journal, wanted, after=None).scopes[scope]
         )
+        if loaded.error is not None:
+            raise loaded.error
         if loaded.is_foreign:
             raise StoreError(
                 "E_CHANGED",
-                f"{ground.layout.folder(scope)}: somebody else changed these files of session {shown(address.session_id)}; "
-                "nothing was copied. Write a checkpoint, which takes them over, then fork again",
+                f"{ground.layout.folder(scope)}: somebody else changed the files of this session; nothing was copied. "
+                "Write a checkpoint, which takes them over, then fork again",
             )
 
     async def close(self, cell: SessionCell) -> None:

@@ -152,11 +152,15 @@ async def test_what_fails_after_a_publication_does_not_undo_it(tmp_path: Path) -
         session: Session = await runtime.open_session(CWD, "main", "active", entries=FailingEntries())
         receipt = await session.patch_state(session={"working": {"a": 1}})
         assert (receipt.changed, receipt.step) == (True, 1)
-        with pytest.raises(ZeroDivisionError):
+
+        async def fail_late() -> None:
             async with session.run("go") as run:
                 await run.project([])
                 await run.finish("Done.")
                 raise ZeroDivisionError
+
+        with pytest.raises(ZeroDivisionError):
+            await fail_late()
         assert await value(session, "session.response") == "Done."
     async with session_of(root, "main", mode=None) as session:
         assert await values(session, "session.response", "session.working.a") == ["Done.", 1]
