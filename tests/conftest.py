@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import signal
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -23,6 +24,10 @@ for _name in ("GIT_DIR", "GIT_INDEX_FILE", "GIT_WORK_TREE", "GIT_COMMON_DIR", "G
     os.environ.pop(_name, None)
 for _name in ("STRATAFLOW_DIR", "PI_CODING_AGENT_DIR", "PI_CODING_AGENT_SESSION_DIR"):
     os.environ.pop(_name, None)
+
+# A shell that starts this in the background makes it deaf to Ctrl-C, and all that it starts.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # No deadline: on a busy machine a slow example says nothing. A failure prints what repeats it.
 # How slowly examples are made says nothing of what is tested, and depends on the load and on the seed.

@@ -25,6 +25,7 @@ class Scale:
       increments: of one counter by each process, in a round.
       changes: changes that a watcher is told of, one after the other.
       idle_s: how long the processor time of an idle process is measured, in seconds.
+      worlds: simulated worlds.
     """
 
     rounds: int = 5
@@ -41,7 +42,10 @@ class Scale:
     increments: int = 200
     changes: int = 300
     idle_s: float = 20.0
+    worlds: int = 40
 
 
 FULL = Scale()
-QUICK = Scale(rounds=3, round_s=0.4, commits=2_000, many=200, reads=500, increments=64, changes=100, idle_s=5.0)
+QUICK = Scale(
+    rounds=3, round_s=0.4, commits=2_000, many=200, reads=500, increments=64, changes=100, idle_s=5.0, worlds=10
+)

@@ -10,6 +10,7 @@ import re
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from ..session import Session
 from .canonical_files import read_files
 from .history import FinalScope
 from .process import Process
@@ -57,14 +58,20 @@ async def _read_all(world: World, process: Process, seen: dict[str, tuple[Any, i
         status = await session.status()
         for problem in (*status["unreadable"].values(), *filter(None, [status["blocked"]])):
             world.found("unreadable", f"{cwd} {session_id}: {problem}")
-        address = session._cell.address
-        numbers = _REVISIONS.fullmatch(status["revision"])
-        assert address is not None
-        assert numbers is not None
-        for (name, scope), revision in zip(address.scopes(), numbers.groups(), strict=True):
-            value, lazy = (await session.read_state(paths=[name, f"{name}.lazy"])).value
-            seen[scope] = (value if lazy is None else {**value, "lazy": lazy}, int(revision))
+        seen.update(await read_scopes(session))
         await session.aclose()
+
+
+async def read_scopes(session: Session) -> dict[str, tuple[Any, int]]:
+    """Value and revision of the three scopes that a session sees, by their folders."""
+    address, numbers = session._cell.address, _REVISIONS.fullmatch((await session.status())["revision"])
+    assert address is not None
+    assert numbers is not None
+    seen: dict[str, tuple[Any, int]] = {}
+    for (name, scope), revision in zip(address.scopes(), numbers.groups(), strict=True):
+        value, lazy = (await session.read_state(paths=[name, f"{name}.lazy"])).value
+        seen[scope] = (value if lazy is None else {**value, "lazy": lazy}, int(revision))
+    return seen
 
 
 def _read_files(world: World, seen: dict[str, tuple[Any, int]]) -> None:

@@ -154,19 +154,7 @@ class SimulatedJournal:
         return self._state.rows_after(seq)[:limit]
 
     def view(self, after: int | None, scopes: Collection[str] = ()) -> JournalView:
-        state = self._state
-        done = state.fact("checkpointed_through")
-        newest = state.rows.get(state.head)
-        return JournalView(
-            head=state.head,
-            position=newest.content.position if newest else 0,
-            pruned_through=state.fact("pruned_through"),
-            checkpointed_through=done,
-            synced_through=state.fact("synced_through"),
-            bases={scope: state.bases[scope] for scope in scopes if scope in state.bases},
-            prepared=state.prepared,
-            rows=tuple(state.rows_after(done if after is None else after)),
-        )
+        return self._state.view(after, scopes)
 
     def log(self, limit: int) -> list[Row]:
         return [row for row in self._state.rows_after(0) if row.content.kind == "transition"][-limit:]

@@ -18,12 +18,12 @@ Invariants:
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Set
+from collections.abc import Collection, Mapping, Set
 from typing import final
 
 import attrs
 
-from ...store import Base, CheckpointList, Disk, Json, Participant, PiLockRecord, Row, StoreError
+from ...store import Base, CheckpointList, Disk, JournalView, Json, Participant, PiLockRecord, Row, StoreError
 
 _FACTS: Mapping[str, int | None] = {
     "pruned_through": 0,
@@ -74,6 +74,19 @@ class State:
         newest = sorted(receipts)[max(len(receipts) - keep_requests, 0) :]
         rows = {seq: row for seq, row in self.rows.items() if seq not in gone}
         return attrs.evolve(self, rows=rows, requests={seq: receipts[seq] for seq in newest})
+
+    def view(self, after: int | None, scopes: Collection[str] = ()) -> JournalView:
+        done, newest = self.fact("checkpointed_through"), self.rows.get(self.head)
+        return JournalView(
+            head=self.head,
+            position=newest.content.position if newest else 0,
+            pruned_through=self.fact("pruned_through"),
+            checkpointed_through=done,
+            synced_through=self.fact("synced_through"),
+            bases={scope: self.bases[scope] for scope in scopes if scope in self.bases},
+            prepared=self.prepared,
+            rows=tuple(self.rows_after(done if after is None else after)),
+        )
 
     def rows_of(self, scope: str, after: int) -> list[Row]:
         return [row for row in self.rows_after(after) if scope in row.touches()]

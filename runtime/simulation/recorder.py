@@ -98,9 +98,7 @@ class Recorder:
             yield call
             call.ending = "ok"
         except StrataflowError as error:
-            call.code = error.code
-            call.ending = "unknown" if error.code in _UNKNOWN else "refused"
-            call.conflicts = error.data.get("conflicts", []) if error.code == "E_CONFLICT" else []
+            note_refusal(call, error)
             if not caller.is_gone:
                 self.on_refusal(call, error)
             raise
@@ -114,6 +112,13 @@ class Recorder:
                 call.changed = call.seq = call.revision = call.transition_id = call.code = None
         if caller.is_gone:
             raise ProcessKilled
+
+
+def note_refusal(call: Call, error: StrataflowError) -> None:
+    """How a call ended that raised: refused, or nobody knows."""
+    call.code = error.code
+    call.ending = "unknown" if error.code in _UNKNOWN else "refused"
+    call.conflicts = error.data.get("conflicts", []) if error.code == "E_CONFLICT" else []
 
 
 def note_reads(call: Call, paths: Sequence[str], projection: str, result: ReadResult) -> None:

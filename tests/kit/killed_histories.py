@@ -15,7 +15,6 @@ import itertools
 import json
 import os
 import random
-import re
 import select
 import signal
 import sys
@@ -29,17 +28,16 @@ from typing import Any, cast
 import attrs
 import trio
 
-from strataflow.runtime import Durability, Runtime, StrataflowError, open_runtime
+from strataflow.runtime import Durability, StrataflowError, open_runtime
 from strataflow.runtime.simulation.canonical_files import read_files
 from strataflow.runtime.simulation.checker import check, history_from_files, told
+from strataflow.runtime.simulation.ending import read_scopes
 from strataflow.runtime.simulation.history import Call, FinalScope
-from strataflow.runtime.simulation.recorder import RecordedSession, Recorder
+from strataflow.runtime.simulation.recorder import RecordedSession, Recorder, note_refusal
 
 WRITERS = 8
 CWD = "/project"
 _NUMBERS_EACH = 1_000_000
-_UNKNOWN = ("E_BROKEN", "E_CLOSED")
-_REVISIONS = re.compile(r"g(\d+)c(\d+)s(\d+)")
 
 
 @attrs.define(eq=False)
@@ -61,9 +59,7 @@ class Notes:
             yield call
             call.ending = "ok"
         except StrataflowError as error:
-            call.code = error.code
-            call.ending = "unknown" if error.code in _UNKNOWN else "refused"
-            call.conflicts = error.data.get("conflicts", []) if error.code == "E_CONFLICT" else []
+            note_refusal(call, error)
             raise
         finally:
             call.ended_s = time.monotonic()
@@ -222,7 +218,10 @@ async def finish(store: str, folder: Path) -> None:
                 receipt = (await runtime.outcome(call.request_id)).receipt
                 outcomes[call.request_id] = None if receipt is None else receipt.seq
         for session_id in sorted({call.session for call in history.calls}):
-            await read_scopes(runtime, session_id, seen)
+            session = await runtime.open_session(CWD, session_id, "passive")
+            assert not (await session.status())["unreadable"], session_id
+            seen.update(await read_scopes(session))
+            await session.aclose()
         report = await runtime.aclose()
         assert report.was_last, report
         assert not report.left_behind, report
@@ -234,19 +233,6 @@ async def finish(store: str, folder: Path) -> None:
         for scope, (value, revision) in seen.items()
     ]
     (folder / "end.jsonl").write_text(json.dumps({"outcomes": outcomes, "final": final}) + "\n")
-
-
-async def read_scopes(runtime: Runtime, session_id: str, seen: dict[str, tuple[Any, int]]) -> None:
-    session = await runtime.open_session(CWD, session_id, "passive")
-    status = await session.status()
-    assert not status["unreadable"], status
-    address, numbers = session._cell.address, _REVISIONS.fullmatch(status["revision"])
-    assert address is not None
-    assert numbers is not None
-    for (name, scope), revision in zip(address.scopes(), numbers.groups(), strict=True):
-        value, lazy = (await session.read_state(paths=[name, f"{name}.lazy"])).value
-        seen[scope] = (value if lazy is None else {**value, "lazy": lazy}, int(revision))
-    await session.aclose()
 
 
 def main() -> None:

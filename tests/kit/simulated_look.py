@@ -19,18 +19,7 @@ class SimulatedLook:
     state: State | None
 
     def view(self, after: int | None, scopes: Collection[str] = ()) -> JournalView:
-        state = self.state or State()
-        done, newest = state.fact("checkpointed_through"), state.rows.get(state.head)
-        return JournalView(
-            head=state.head,
-            position=newest.content.position if newest else 0,
-            pruned_through=state.fact("pruned_through"),
-            checkpointed_through=done,
-            synced_through=state.fact("synced_through"),
-            bases={scope: state.bases[scope] for scope in scopes if scope in state.bases},
-            prepared=state.prepared,
-            rows=tuple(state.rows_after(done if after is None else after)),
-        )
+        return (self.state or State()).view(after, scopes)
 
     def log(self, limit: int, cwd: str | None = None, session_id: str | None = None) -> list[Row]:
         rows = (self.state or State()).rows_after(0)

@@ -34,6 +34,7 @@ TINY = Scale(
     increments=5,
     changes=5,
     idle_s=0.1,
+    worlds=1,
 )
 
 
