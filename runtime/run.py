@@ -161,9 +161,10 @@ class RunContext:
     _open: list[Run] = attrs.field(factory=list, init=False)
 
     async def __aenter__(self) -> Run:
+        # Before it begins: a run whose body never came would stay the present one.
+        await trio.lowlevel.checkpoint()
         run = begin_run(self._home, self._changes, self._prompt, self._anchor)
         self._open.append(run)
-        await trio.lowlevel.checkpoint()
         return run
 
     async def __aexit__(
@@ -172,8 +173,9 @@ class RunContext:
         self.leave()
 
     def leave(self) -> None:
-        """The body has ended: the run is over, with an answer or without."""
-        self._home.cell.context.end_run(self._open.pop())
+        """The body has ended, or never came: the run is over, with an answer or without."""
+        while self._open:
+            self._home.cell.context.end_run(self._open.pop())
 
 
 def begin_run(home: Prompting, changes: Changes, prompt: str, anchor: float | None) -> Run:

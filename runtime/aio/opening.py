@@ -57,6 +57,8 @@ class _Opening:
     )
     _owner: asyncio.Task[None] | None = attrs.field(factory=asyncio.current_task, init=False)
     _failure: list[BaseException] = attrs.field(factory=list, init=False)
+    _is_closing: bool = attrs.field(default=False, init=False)
+    _has_cancelled: bool = attrs.field(default=False, init=False)
     _end: trio.Event = attrs.field(factory=trio.Event, init=False)
     _holding: asyncio.Task[None] | None = attrs.field(default=None, init=False)
 
@@ -78,11 +80,17 @@ class _Opening:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        await self._close()
-        if self._failure and isinstance(error, asyncio.CancelledError):
-            if self._owner is not None:
-                self._owner.uncancel()
+        found = error
+        try:
+            await self._close()
+        except asyncio.CancelledError as cancelled:
+            found = found or cancelled
+        # One cancellation of the body may have been ours. If there are others, they count.
+        is_cancelled = self._has_cancelled and self._owner is not None and self._owner.uncancel() > 0
+        if self._failure and not is_cancelled and (found is None or isinstance(found, asyncio.CancelledError)):
             raise self._failure[0] from None
+        if found is not None and found is not error:
+            raise found
 
     async def _hold(self) -> None:
         # One trio task enters and leaves: its nurseries belong to it.
@@ -97,18 +105,22 @@ class _Opening:
         if error is not None and not self._opened.done():
             self._opened.set_exception(error)
         elif error is not None:
-            # The body must learn that nothing works any more, wherever it waits.
             self._failure.append(error)
-            if self._owner is not None:
-                self._owner.cancel()
+            if self._owner is not None and not self._is_closing:
+                # The body must learn that nothing works any more, wherever it waits.
+                self._has_cancelled = self._owner.cancel()
 
     async def _close(self) -> None:
-        if self._holding is not None:
-            if not self._holding.done():
-                with suppress(StoreError):  # the other side is ending by itself
-                    self.bridge.ask(self._end.set)
-            await _ended(self._holding)
-        await self.bridge.stop()
+        self._is_closing = True
+        try:
+            if self._holding is not None:
+                if not self._holding.done():
+                    with suppress(StoreError):  # the other side is ending by itself
+                        self.bridge.ask(self._end.set)
+                await _ended(self._holding)
+        finally:
+            # Also when the task was cancelled once more while the store was closing. (Y2)
+            await self.bridge.stop()
 
 
 async def _ended(task: asyncio.Task[None]) -> None:
