@@ -112,28 +112,30 @@ class _Opening:
 
     async def _close(self) -> None:
         self._is_closing = True
-        try:
-            if self._holding is not None:
-                if not self._holding.done():
-                    with suppress(StoreError):  # the other side is ending by itself
-                        self.bridge.ask(self._end.set)
-                await _ended(self._holding)
-        finally:
-            # Also when the task was cancelled once more while the store was closing. (Y2)
-            await self.bridge.stop()
+        found: BaseException | None = None
+        if self._holding is not None:
+            if not self._holding.done():
+                with suppress(StoreError):  # the other side is ending by itself
+                    self.bridge.ask(self._end.set)
+            found = await _end_of(self._holding)
+        # Also when the task was cancelled once more while the store was closing. (Y2)
+        await self.bridge.stop()
+        if found is not None:
+            raise found
 
 
-async def _ended(task: asyncio.Task[None]) -> None:
-    """Wait for the store to be closed, whoever cancels meanwhile. Why it failed was raised in the body."""
+async def _end_of(task: asyncio.Task[None]) -> BaseException | None:
+    """Wait for the store to be closed, whoever cancels meanwhile; what is to be raised. Never raises.
+
+    Why the store failed is raised in the body.
+    """
     cancelled: asyncio.CancelledError | None = None
     while not task.done():
         try:
             await asyncio.wait((task,))
         except asyncio.CancelledError as error:
             cancelled = error
-    if cancelled is not None:
-        raise cancelled
-    if not task.cancelled():
-        found = task.exception()
-        if found is not None and not isinstance(found, StrataflowError):
-            raise found
+    if cancelled is not None or task.cancelled():
+        return cancelled
+    found = task.exception()
+    return None if isinstance(found, StrataflowError) else found
