@@ -25,6 +25,7 @@ MEASURES = (
     "memory",
     "lag",
     "watching",
+    "asyncio",
 )
 
 

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 
 from ...store import RealDisk
-from . import busy, commits, reading, resources, transactions, watching
+from . import asyncio_hosts, busy, commits, reading, resources, transactions, watching
 from .figures import Figure
 from .rates import Progress
 from .report import Report, versions
@@ -32,6 +32,7 @@ MEASURES: Mapping[str, Measure] = {
     "memory": resources.memory,
     "lag": busy.lag,
     "watching": watching.watching,
+    "asyncio": asyncio_hosts.asyncio_hosts,
 }
 
 
