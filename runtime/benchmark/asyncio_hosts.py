@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import os
 import statistics
 import time
@@ -25,8 +26,8 @@ _BURST = 50
 
 
 def asyncio_hosts(folder: str, scale: Scale, progress: Progress) -> list[Figure]:
-    """Timers of both loops at the same time: the asyncio program's, and those that it would have if it shared the thread
-    of the loop that commits."""
+    """Timers of both loops at the same time: the asyncio program's, and those that it would have on the loop that
+    commits."""
     jobs: list[tuple[str, Callable[[aio.Session, int], Awaitable[Any]]]] = [
         (f"{_TASKS} tasks patch", _small),
         (f"{scale.large / MIB:g} MiB patches of small objects are committed", _large(scale.large)),
@@ -80,7 +81,7 @@ async def _late(
             there.clear()
             await job(session, turn)
             # Until the timers that were due meanwhile have come.
-            await runtime._bridge.call(lambda: trio.sleep(2 * _TICK_S))
+            await runtime._bridge.call(functools.partial(trio.sleep, 2 * _TICK_S))
             await asyncio.sleep(2 * _TICK_S)
             latest.append((max(here), max(there)))
         for task in (ticks, ticking):
