@@ -30,6 +30,8 @@ def asyncio_hosts(folder: str, scale: Scale, progress: Progress) -> list[Figure]
     commits."""
     jobs: list[tuple[str, Callable[[aio.Session, int], Awaitable[Any]]]] = [
         (f"{_TASKS} tasks patch", _small),
+        (f"runs begin and end over {scale.large / MIB:g} MiB of 1 KB strings", _run_over(scale.large)),
+        # Here the host's own loop copies the patch before it leaves.
         (f"{scale.large / MIB:g} MiB patches of small objects are committed", _large(scale.large)),
     ]
     figures = []
@@ -53,6 +55,20 @@ async def _small(session: aio.Session, turn: int) -> None:
     async with asyncio.TaskGroup() as group:
         for task in range(_TASKS):
             group.create_task(patch(task))
+
+
+def _run_over(size: int) -> Callable[[aio.Session, int], Awaitable[Any]]:
+    memory = [documents.strings(size)]
+
+    async def run(session: aio.Session, turn: int) -> None:
+        while memory:
+            await session.patch_state(cwd=memory.pop())
+        async with session.run(f"request {turn}") as run:
+            await run.project([{"role": "user", "content": f"request {turn}", "timestamp": turn}])
+            await session.patch_state(session=documents.small_patch(turn))
+            await run.finish(f"answer {turn}")
+
+    return run
 
 
 def _large(size: int) -> Callable[[aio.Session, int], Awaitable[Any]]:
