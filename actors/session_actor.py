@@ -45,12 +45,13 @@ def _always() -> None:
 class SelectMode(Request[Mode]):
     """Carry out a choice of a mode. The answer is the mode that holds afterwards, which may be that of a later choice.
 
-    ``choice``: None begins one. ``admit``: as for ``AcceptResponse``.
+    ``choice``: None begins one. ``admit``: as for ``AcceptResponse``. ``is_told``: nobody waits for the answer.
     """
 
     mode: Mode
     admit: Callable[[], None] = _always
     choice: Choice | None = None
+    is_told: bool = False
 
 
 @final
@@ -183,7 +184,7 @@ class SessionActor:
                 choice.settle(None if choice.wait.refusal is not None else error)
             else:
                 choice.settle()
-        if choice.error is not None:
+        if choice.error is not None and not message.is_told:
             raise again(choice.error)
         return cell.mode
 

@@ -139,7 +139,7 @@ class SessionCell:
     def choose(self, mode: Mode) -> Choice:
         """Begin a choice of active or passive, or join the one that is under way."""
         last = self.choice
-        if last is not None and not last.is_done and last.mode == mode:
+        if last is not None and not last.is_done and last.mode == mode and last.wait.refusal is None:
             return last
         if last is not None and not last.is_done and last.mode == "active":
             last.wait.withdraw(superseded_choice())

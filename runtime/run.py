@@ -28,7 +28,7 @@ from ..store.projection import (
     failed_ending,
     preflight,
 )
-from .call_arguments import is_text
+from .call_arguments import is_text, response_text
 from .changes import Changes, always
 from .diagnostics import reduced_content
 from .prompting import Prompting, checked_messages
@@ -115,6 +115,7 @@ class Run:
         if cell.mode == "active":
             self.receipt = await self._changes.respond({"text": answer}, always, request_id)
         else:
+            response_text({"text": answer})  # the same refusals in every mode
             await trio.lowlevel.checkpoint()
             cell.context.end_run(self)
         self._answer = answer
@@ -124,8 +125,10 @@ class Run:
         """End the run with the model's last message, if that is an answer: no tool calls, and not cut off, failed or
         aborted (L18). Otherwise nothing is stored, and the run goes on.
 
-        Cancellation and errors as ``finish``.
+        Cancellation and errors as ``finish``; CallError E_SHAPE for what is no message.
         """
+        if not isinstance(message, Mapping):
+            raise CallError("E_SHAPE", f"a message is an object, not {shown(message)}")
         found = dict(message)
         text = accepted_answer(found)
         if text is not None:

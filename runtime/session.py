@@ -181,6 +181,7 @@ class Session(SessionRuns):
     async def _before_reading(self, fresh: bool) -> None:
         self._check()
         if fresh:
+            self._cell.readable()  # off asks nobody (L3)
             await self._store.ask(Refresh())
         else:
             await trio.lowlevel.checkpoint()

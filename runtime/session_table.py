@@ -27,7 +27,7 @@ from ..actors import (
     StoreWorld,
     Supervisor,
 )
-from ..store import HostEntries, MemoryStore, Mode, SessionAddress, Settings, StoreError, shown
+from ..store import HostEntries, MemoryStore, Mode, SessionAddress, Settings, StoreError, check_session_id, shown
 
 
 @attrs.frozen
@@ -59,6 +59,7 @@ class SessionTable:
         Raises:
           StoreError: as ``Runtime.open_session``; E_BRANCH for a fork of a session that is open.
         """
+        check_session_id(session_id)
         async with self._opening:
             found = self._cells.get((cwd, session_id))
             if found is not None and found[0].is_closed:
