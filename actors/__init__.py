@@ -9,7 +9,7 @@ from .mailbox import Mailbox, MailboxStatistics
 from .ports import Clock, Ids, JournalBell, Threads
 from .session_actor import AcceptResponse, SelectMode, SessionActor
 from .session_cell import Choice, SessionCell
-from .session_context import SessionContext, has_answers, transitions_of
+from .session_context import SessionContext, has_answers, transitions_of, updates_for_nobody
 from .store_actor import StoreActor, StoreStatistics
 from .store_messages import Checkpoint, CloseScopes, Commit, OpenScopes, Refresh, refusal
 from .store_world import StoreWorld
@@ -68,4 +68,5 @@ __all__ = [
     "open_supervisor",
     "refusal",
     "transitions_of",
+    "updates_for_nobody",
 ]

@@ -8,7 +8,7 @@ the order in which they are sent.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import final
 
@@ -74,7 +74,8 @@ class AcceptResponse(Request[Receipt]):
 @attrs.define(eq=False)
 class SessionActor:
     """One life. ``wanted`` is an explicit mode; None takes the session's own, ``fresh`` for a new one, ``unreadable``
-    for one whose files or log do not tell (store 7.4). ``release``: drops memory of a session that is not open here."""
+    for one whose files or log do not tell (store 7.4). ``release``: drops memory of a session that is not open here.
+    ``check_files``: raises if somebody else has written a session's own files."""
 
     cell: SessionCell
     store: ActorRef
@@ -82,6 +83,7 @@ class SessionActor:
     fresh: Mode
     unreadable: Mode
     release: Callable[[SessionAddress], None] = lambda address: None
+    check_files: Callable[[SessionAddress], Awaitable[None]] | None = None
 
     async def run(self, mailbox: Mailbox, task_status: trio.TaskStatus[None]) -> None:
         """Open the session, then serve."""
@@ -239,6 +241,8 @@ class SessionActor:
             stage_fork(draft, parent, child)
 
         try:
+            if self.check_files is not None:
+                await self.check_files(parent)  # store 6.4.5
             await self.store.ask(Commit(stage))
         except StrataflowError:
             self.forget(child)

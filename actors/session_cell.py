@@ -20,7 +20,16 @@ from typing import final
 import attrs
 import trio
 
-from ..store import CallError, MemoryStore, Mode, RunRecord, SessionAddress, StoreError, StrataflowError
+from ..store import (
+    CallError,
+    MemoryStore,
+    Mode,
+    RunRecord,
+    ScopeState,
+    SessionAddress,
+    StoreError,
+    StrataflowError,
+)
 from .host_recorder import HostRecorder
 from .session_context import Scopes, SessionContext
 from .waits import Wait, Waits, again
@@ -99,6 +108,10 @@ class SessionCell:
             return None
         view = self.memory.view(self.address)
         return None if view.unreadable else view.scopes
+
+    def states(self) -> tuple[ScopeState, ScopeState, ScopeState] | None:
+        """As ``scopes``, of global, cwd and session, at hardly any cost."""
+        return None if self.memory is None or self.address is None else self.memory.states(self.address)
 
     @property
     def record(self) -> RunRecord | None:

@@ -13,7 +13,7 @@ Only ``Run`` of the runtime knows those stages; here a run is a token, of which 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, final
 
 import attrs
@@ -137,13 +137,10 @@ class SessionContext:
             if len(self.own) > OWN_TRANSITIONS_MAX:
                 del self.own[next(iter(self.own))]
 
-    def acknowledge(self, call: AcceptedCall, dump: Dump) -> Callable[[], Json | None]:
-        """What the receipt of a call tells besides, worked out when it is asked for if that is early enough (T30)."""
-        if self.carried.projection_id is None:
-            # Nobody has been told anything that could be advanced.
-            return lambda: acknowledge_call(NOTHING_SENT, call, dump)[1]
+    def acknowledge(self, call: AcceptedCall, dump: Dump) -> Json | None:
+        """What the receipt of a call tells besides. It counts as told from here on (T30)."""
         self.carried, updates = acknowledge_call(self.carried, call, dump)
-        return lambda: updates
+        return updates
 
     def observe(self, messages: Sequence[Message]) -> None:
         """The host's messages of a request: find the message that began the run, if the host did not name it (C23)."""
@@ -164,6 +161,11 @@ class SessionContext:
         self.sent = (*self.sent[-1:], messages)
         self.last_rebase = rebase
         return list(messages)
+
+
+def updates_for_nobody(call: AcceptedCall, dump: Dump) -> Json | None:
+    """What a receipt tells whose session has no prompt yet: nothing is known, and nothing counts as told."""
+    return acknowledge_call(NOTHING_SENT, call, dump)[1]
 
 
 def transitions_of(scopes: Scopes, lineage: Lineage, own: Collection[str], limit: int) -> list[Transition]:

@@ -12,16 +12,19 @@ at once, whoever holds the store's locks.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import Literal, final
+from collections.abc import Callable
+from types import TracebackType
+from typing import Literal, TypeVar, final
 
 import attrs
 import trio
 
 from ..store import StoreError, StrataflowError
+from .actor import ActorRef, Request
+from .envelope import Envelope
 
 WaitKind = Literal["mode", "preparation", "answer", "patch"]
+ReplyT = TypeVar("ReplyT")
 
 
 @final
@@ -33,6 +36,7 @@ class Wait:
     refusal: StrataflowError | None = None
     is_admitted: bool = False
     _scopes: list[trio.CancelScope] = attrs.field(factory=list, init=False)
+    _envelope: Envelope | None = attrs.field(default=None, init=False)
 
     def admit(self) -> None:
         """Called when the store stages the change: from here on it is finished.
@@ -50,25 +54,57 @@ class Wait:
             self.refusal = reason
             for scope in self._scopes:
                 scope.cancel()
+            if self._envelope is not None:
+                self._envelope.withdraw(reason)
 
-    @contextmanager
-    def waiting(self) -> Iterator[None]:
+    def parked(self, envelope: Envelope) -> None:
+        """The one task that waits for it is parked on this envelope."""
+        self._envelope = envelope
+
+    def waiting(self) -> Asking:
         """For the body of a task that waits for it.
 
         Raises:
           StrataflowError: the reason, once it is withdrawn.
         """
-        if self.refusal is not None:
-            raise again(self.refusal)
-        with trio.CancelScope() as scope:
-            self._scopes.append(scope)
-            try:
-                yield
-            finally:
-                self._scopes.remove(scope)
-        if scope.cancelled_caught:
-            assert self.refusal is not None
-            raise again(self.refusal)
+        return Asking(self, None)
+
+
+@final
+@attrs.define(eq=False)
+class Asking:
+    """A task that waits for a change: the body of a ``with``.
+
+    ``waits``: where the wait is listed meanwhile; then the task is the asking one, and its end is the wait's.
+    """
+
+    _wait: Wait
+    _waits: list[Wait] | None
+    _scope: trio.CancelScope = attrs.field(factory=trio.CancelScope, init=False)
+
+    def __enter__(self) -> Callable[[], None]:
+        wait = self._wait
+        if wait.refusal is not None:
+            raise again(wait.refusal)
+        self._scope.__enter__()
+        wait._scopes.append(self._scope)
+        if self._waits is not None:
+            self._waits.append(wait)
+        return wait.admit
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        wait = self._wait
+        if self._waits is not None:
+            self._waits.remove(wait)
+            if isinstance(error, trio.Cancelled):
+                wait.withdraw(StoreError("E_ABORTED", "the caller was cancelled; nothing was stored"))
+        wait._scopes.remove(self._scope)
+        self._scope.__exit__(kind, error, traceback)  # it swallows only what becomes the refusal below
+        if self._scope.cancelled_caught:
+            assert wait.refusal is not None
+            raise again(wait.refusal) from None
 
 
 @final
@@ -78,20 +114,22 @@ class Waits:
 
     _waits: list[Wait] = attrs.field(factory=list, init=False)
 
-    @contextmanager
-    def begin(self, wait: Wait) -> Iterator[Callable[[], None]]:
+    def begin(self, wait: Wait) -> Asking:
         """For the body of the task that asks; gives what must be called when the change is staged.
 
         A task that is cancelled withdraws what it asked for.
         """
+        return Asking(wait, self._waits)
+
+    async def ask(self, wait: Wait, actor: ActorRef, message: Request[ReplyT]) -> ReplyT:
+        """As ``begin`` around one question, without a cancel scope, whose price is felt on the way of every commit.
+
+        Raises:
+          StrataflowError: as ``ActorRef.ask``, or the reason why it was withdrawn.
+        """
         self._waits.append(wait)
         try:
-            with wait.waiting():
-                try:
-                    yield wait.admit
-                except trio.Cancelled:
-                    wait.withdraw(StoreError("E_ABORTED", "the caller was cancelled; nothing was stored"))
-                    raise
+            return await actor.ask(message, wait.parked)
         finally:
             self._waits.remove(wait)
 

@@ -22,9 +22,11 @@ from ..actors import (
     SessionCell,
     Wait,
     refusal,
+    updates_for_nobody,
 )
 from ..store import (
     MODES,
+    SCOPES,
     CallError,
     Draft,
     Mode,
@@ -32,8 +34,9 @@ from ..store import (
     StoreError,
     check_patch_arguments,
     compact,
-    scopes_in,
+    found_by,
     shown,
+    with_updates,
 )
 from ..store.projection import AcceptedCall
 from .call_arguments import response_text
@@ -60,54 +63,56 @@ class Changes:
     async def patch(self, arguments: Any, admit: Admit, request_id: str | None, call_id: str | None = None) -> Receipt:
         """``patch_state`` with the arguments as a model gives them."""
         check_request_id(request_id)
+        if not self._diagnostics.is_on:
+            return await self._patch(arguments, admit, request_id, call_id)
         with self._diagnostics.of_patch(self._cell, arguments, call_id):
-            try:
-                self._cell.writable()
-                patches = check_patch_arguments(arguments)
-            except CallError as error:
-                return await self._store.ask(refusal(error, request_id, admit))
-            return await self._patch(patches, admit, request_id, call_id)
+            return await self._patch(arguments, admit, request_id, call_id)
 
-    async def _patch(self, patches: Any, admit: Admit, request_id: str | None, call_id: str | None) -> Receipt:
+    async def _patch(self, arguments: Any, admit: Admit, request_id: str | None, call_id: str | None) -> Receipt:
         cell = self._cell
-        address = cell.writable()
-        before: dict[str, Any] = {}
+        try:
+            address = cell.writable()
+            patches = check_patch_arguments(arguments)
+        except CallError as error:
+            return await self._store.ask(refusal(error, request_id, admit))
+        is_remembered, wait = False, Wait("patch")
 
         def stage(draft: Draft) -> Receipt:
+            nonlocal is_remembered
             admit()
-            withdrawable()
-            if cell.writable() != address:  # T9 row 10
+            wait.admit()
+            present = cell.writable()
+            if present is not address and present != address:  # T9 row 10
                 raise CallError("E_SELECTION", "the session's memory was selected anew meanwhile; call again")
-            if cell.context.carried.projection_id is not None:
-                before["scopes"] = {}  # what was told is the base, and not what the call was staged on
-            else:
-                with suppress(StoreError):  # an earlier call with this id may have an outcome all the same
-                    before["scopes"] = scopes_in(draft, address)
             count = len(draft.rows)
             receipt = draft.stage_patch(address, patches, request_id)
-            before["is_remembered"] = request_id is not None and len(draft.rows) == count
+            is_remembered = request_id is not None and len(draft.rows) == count
             cell.context.note_own(receipt.transition_id)
             return receipt
 
-        with cell.waits.begin(Wait("patch")) as withdrawable:
-            receipt = await self._store.ask(Commit(stage))
+        receipt = await cell.waits.ask(wait, self._store, Commit(stage))
         if receipt.changed:
             cell.note_accepted()
-        after = cell.scopes()
-        if after is None or "scopes" not in before:
+        if is_remembered and cell.context.carried.projection_id is None:
+            return receipt  # the first outcome once more, and nobody was told anything to set right
+        return self._reconciled(receipt, patches, call_id)
+
+    def _reconciled(self, receipt: Receipt, patches: Any, call_id: str | None) -> Receipt:
+        """The receipt with what it tells besides. Without a prompt that was told anything, only when it is asked."""
+        cell = self._cell
+        context, mode, after = cell.context, cell.mode, cell.states()
+        if after is None:
             return receipt
-        if cell.context.carried.projection_id is None and (before["is_remembered"] or not before["scopes"]):
-            # The first outcome once more, or the projection has ended meanwhile: nobody was told anything to set right.
-            return receipt
-        call = AcceptedCall(
-            patches=patches,
-            before=before["scopes"],
-            after=after,
-            cascaded=receipt.cascaded,
-            mode=cell.mode,
-            call_id=call_id,
-        )
-        return attrs.evolve(receipt, reconcile=cell.context.acknowledge(call, compact))
+
+        def call() -> AcceptedCall:
+            scopes = dict(zip(SCOPES, after, strict=True))
+            before = found_by(receipt) or scopes
+            return AcceptedCall(patches, before, scopes, receipt.cascaded, mode=mode, call_id=call_id)
+
+        if context.carried.projection_id is None:
+            return with_updates(receipt, lambda: updates_for_nobody(call(), compact))
+        updates = context.acknowledge(call(), compact)
+        return with_updates(receipt, lambda: updates)
 
     async def respond(self, arguments: Any, admit: Admit, request_id: str | None) -> Receipt:
         """``accept_response`` with the arguments as a program gives them. A waiting older answer gives way (L20)."""

@@ -65,6 +65,11 @@ class Diagnostics:
     report: Callable[..., None] = lambda name, **data: None
     _has_failed: bool = attrs.field(default=False, init=False)
 
+    @property
+    def is_on(self) -> bool:
+        """Whether anything is logged."""
+        return self.append is not None
+
     def note(self, cell: SessionCell, category: Category, error: str, **more: Any) -> None:
         """Log one record. ``more``: content, input, tool, toolCallId, batchToolNames, as far as they apply."""
         if self.append is None:
@@ -87,10 +92,7 @@ class Diagnostics:
 
     @contextmanager
     def of_patch(self, cell: SessionCell, arguments: Any, call_id: str | None) -> Iterator[None]:
-        """Log what a patch in the body is refused for, with its exact arguments (store 4.3.3)."""
-        if self.append is None:
-            yield
-            return
+        """Log what a patch in the body is refused for, with its exact arguments (store 4.3.3). Only when it is on."""
         given = _kept(arguments)  # T11: as they were, whatever their owner does meanwhile
         try:
             yield

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 from ..actors import SessionCell, WatchHub
-from ..store import HostEntries, Json, LogEntry, SessionAddress
+from ..store import HostEntries, Json, LogEntry, SessionAddress, Status
 from .prompt_desk import PromptDesk
 from .transactions_desk import TransactionDesk
 
@@ -28,11 +28,18 @@ class Lifetime(Protocol):
     def prompts(self) -> PromptDesk:
         """What the requests of its sessions share."""
 
+    @property
+    def store_path(self) -> str:
+        """The absolute path of the store."""
+
     def check(self) -> None:
         """Raise StoreError E_CLOSED if the runtime is closed or this is a forked child (J11)."""
 
     async def status(self) -> Json:
         """How the store is: sizes, waiting calls, durability, lock holder."""
+
+    async def inspect(self, cwd: str, session_id: str = "main") -> Status:
+        """A session looked at from outside."""
 
     async def log_for(self, address: SessionAddress, path: str | None, limit: int) -> list[LogEntry]:
         """Retained transitions that a session can see."""

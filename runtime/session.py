@@ -6,12 +6,8 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Literal, TypeVar, final
 
 import attrs
-import trio
 
-from ..actors import Refresh
 from ..store import (
-    Json,
-    LogEntry,
     Mode,
     ReadResult,
     Receipt,
@@ -23,9 +19,7 @@ from ..store import (
 )
 from .call_arguments import no_members, only_member, read_arguments
 from .changes import always
-from .session_log import LOG_LIMIT_DEFAULT
-from .session_runs import SessionRuns
-from .session_status import session_status
+from .session_reports import SessionReports
 from .transactions import Transaction, TransactionContext
 from .transactions_again import TRANSACT_ATTEMPTS, Transacting
 from .watching import Watch, begin_watch, wait_for
@@ -35,7 +29,7 @@ T = TypeVar("T")
 
 @final
 @attrs.frozen(eq=False, repr=False)
-class Session(SessionRuns):
+class Session(SessionReports):
     """One session of a store, open in this process. Made by ``runtime.open_session``.
 
     Every method raises StoreError E_CLOSED once the session or its runtime is closed, and in a forked child.
@@ -178,28 +172,6 @@ class Session(SessionRuns):
         await self._before_reading(fresh)
         return compact(read_shared(self._state.view(self._cell.readable()), arguments).to_json())
 
-    async def _before_reading(self, fresh: bool) -> None:
-        self._check()
-        if fresh:
-            self._cell.readable()  # off asks nobody (L3)
-            await self._store.ask(Refresh())
-        else:
-            await trio.lowlevel.checkpoint()
-
-    async def log(self, path: str | None = None, limit: int = LOG_LIMIT_DEFAULT) -> list[LogEntry]:
-        """Who changed what this session can read: the newest ``limit`` transitions that are retained, only those that
-        touched ``path`` if there is one, the newest last. Private memory of other sessions is not in it.
-
-        Always a checkpoint. It changes nothing, so Cancelled loses nothing.
-
-        Raises:
-          CallError: E_OFF; E_SHAPE for another limit than a number from 1 on.
-          ReadError: E_PATH; E_READ_SHAPE for a path with an offset or of a stored record.
-          StoreError: E_DISK, E_CORRUPT, E_CLOSED.
-        """
-        await self._before_reading(False)
-        return await self._lifetime.log_for(self._cell.readable(), path, limit)
-
     # -- watching -----------------------------------------------------------------------------------------------
 
     def watch(self, *paths: str) -> Watch:
@@ -279,14 +251,6 @@ class Session(SessionRuns):
             case "begin_run" | "context" | "preflight" | "fork":
                 return await self._call_run(name, arguments)
         raise RequestError("E_REQUEST", f"there is no call {shown(name)}", call=str(name)[:96])
-
-    async def status(self) -> Json:
-        """How this session is: mode, revision, step, history depth, sizes in bytes, problems, and how the store is.
-        Changes nothing; in off mode it looks at nothing, and tells the mode alone."""
-        await self._before_reading(False)
-        if self._cell.mode == "off":
-            return session_status(self._cell, self._state)
-        return {**session_status(self._cell, self._state), **await self._lifetime.status()}
 
     async def aclose(self) -> None:
         """Close this session; the store stays open for others. Idempotent.

@@ -27,7 +27,18 @@ from ..actors import (
     StoreWorld,
     Supervisor,
 )
-from ..store import HostEntries, MemoryStore, Mode, SessionAddress, Settings, StoreError, check_session_id, shown
+from ..store import (
+    HostEntries,
+    MemoryStore,
+    Mode,
+    SessionAddress,
+    Settings,
+    StoreError,
+    check_session_id,
+    load,
+    shown,
+    wanted_scopes,
+)
 
 
 @attrs.frozen
@@ -91,13 +102,31 @@ class SessionTable:
     def _starter(self, cell: SessionCell, mode: Mode | None) -> Callable[[], Actor]:
         settings = self._settings
         fresh = settings.mode or "off"
-        return lambda: SessionActor(cell, self._store, mode, fresh, settings.inactive_mode, self.release)
+        return lambda: SessionActor(
+            cell, self._store, mode, fresh, settings.inactive_mode, self.release, self._check_files
+        )
 
     def release(self, address: SessionAddress) -> None:
         """Drop the memory of a session, unless it is open here. Never waits."""
         if all(cell.address != address for cell, _ in self._cells.values()):
             with suppress(trio.WouldBlock, StoreError):
                 self._store.tell_nowait(CloseScopes(address))
+
+    async def _check_files(self, address: SessionAddress) -> None:
+        """Raise E_CHANGED if a session's own files are not what the journal knows of them (store 6.4.5)."""
+        ground, journal, scope = self._world.ground, self._world.journal, address.scope("session")
+        wanted = [item for item in wanted_scopes(address) if item.scope == scope]
+        loaded = await self._world.threads.work(
+            lambda: load(ground.disk, ground.layout, journal, wanted, after=None).scopes[scope]
+        )
+        if loaded.error is not None:
+            raise loaded.error
+        if loaded.is_foreign:
+            raise StoreError(
+                "E_CHANGED",
+                f"{ground.layout.folder(scope)}: somebody else changed the files of this session; nothing was copied. "
+                "Write a checkpoint, which takes them over, then fork again",
+            )
 
     async def close(self, cell: SessionCell) -> None:
         """Close one session (``Session.aclose``)."""

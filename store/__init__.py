@@ -42,7 +42,6 @@ from .draft_forks import check_fork, stage_fork
 from .draft_runs import (
     FindMissing,
     nothing_missing,
-    scopes_in,
     stage_activation,
     stage_bootstrap,
     stage_preparation,
@@ -114,13 +113,13 @@ from .ports import (
 )
 from .reader import StoreLook, StoreReader
 from .rebuild import RebuildReport, rebuild
-from .receipts import Receipt
+from .receipts import Receipt, found_by, with_updates
 from .renames import finish_prepared
 from .requests import Refusals, Requests, Told, is_refusal, recalled
 from .rows import Durability, NewRow, Row, RowKind, ScopePart
 from .settings import Settings, read_settings, settings_from
 from .shared_pi import SharedPiLock, prepare_shared, renew_shared
-from .status import Status, plane_sizes, status_of
+from .status import Status, plane_sizes, status_in, status_of
 from .transactions import TRANSACTION_STEPS_MAX, Attempt, ReadProjection, stage_transaction
 from .transactions_conflict import explained
 from .transactions_moment import Moment, moment_of
@@ -241,6 +240,7 @@ __all__ = [
     "explained",
     "find_session",
     "finish_prepared",
+    "found_by",
     "is_refusal",
     "join",
     "keep_pi_out",
@@ -271,7 +271,6 @@ __all__ = [
     "renew_shared",
     "resolve_root",
     "restore_folders",
-    "scopes_in",
     "session_key",
     "settings_from",
     "shown",
@@ -280,9 +279,11 @@ __all__ = [
     "stage_fork",
     "stage_preparation",
     "stage_transaction",
+    "status_in",
     "status_of",
     "unlock",
     "wanted_scopes",
+    "with_updates",
     "write_aside",
     "wrong_kind",
 ]

@@ -183,7 +183,7 @@ class Draft:
     ) -> Receipt:
         """Take a staged call over into the draft. ``trio`` is what it was staged on, ``ended`` the run it ends."""
         count = len(self.rows)
-        before = Before(_values(trio), staged.records) if staged.changed else None
+        before = Before(_states(trio), staged.records) if staged.changed else None
         trio, transition = self._moved_on(address, trio, staged, ended)
         if request_id is not None and len(self.rows) == count:
             # It changed nothing, and yet it must not change anything when it is asked for again, later.
@@ -286,11 +286,7 @@ def states_of(trio: Trio) -> dict[ScopeName, ScopeState]:
     return {name: image.state or ABSENT for name, image in zip(SCOPES, trio, strict=True)}
 
 
-def _values(trio: Trio) -> tuple[Json, Json, Json]:
+def _states(trio: Trio) -> tuple[ScopeState, ScopeState, ScopeState]:
     shared, cwd, session = trio
     # Written out: this is on the way of every commit.
-    return (
-        shared.state.value if shared.state else {},
-        cwd.state.value if cwd.state else {},
-        session.state.value if session.state else {},
-    )
+    return (shared.state or ABSENT, cwd.state or ABSENT, session.state or ABSENT)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection
 
 import attrs
 
-from .algebra import SCOPES, Json, ScopeName, ScopeState, StagedCall, stage_patch
+from .algebra import SCOPES, Json, ScopeName, StagedCall, stage_patch
 from .documents import RunRecord
 from .draft import Draft, states_of
 from .layout import SessionAddress
@@ -75,8 +75,3 @@ def stage_bootstrap(draft: Draft, address: SessionAddress) -> None:
     run = trio[2].run
     if run is not None and not run.bootstrap:
         draft.add("lifecycle", address, trio, run=attrs.evolve(run, bootstrap=True))
-
-
-def scopes_in(draft: Draft, address: SessionAddress) -> dict[ScopeName, ScopeState]:
-    """The three scopes of a session as a draft has them. Nobody mutates them."""
-    return states_of(draft.readable(address))

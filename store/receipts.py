@@ -7,14 +7,14 @@ from typing import Any
 
 import attrs
 
-from .algebra import SCOPES, Json, MissingDeletion, ScopeName, detach, pointer_token
+from .algebra import SCOPES, Json, MissingDeletion, ScopeName, ScopeState, detach, pointer_token
 
 
 @attrs.frozen(eq=False)
 class Before:
-    """What a call found: the values of global, cwd and session, which nobody mutates, and its net records."""
+    """What a call found: global, cwd and session, which nobody mutates, and its net records."""
 
-    values: tuple[Json, Json, Json]
+    states: tuple[ScopeState, ScopeState, ScopeState]
     records: Mapping[ScopeName, Json]
 
 
@@ -69,9 +69,9 @@ class Receipt:
         if before is None:
             return {}
         found: Json = {}
-        for name, value in zip(SCOPES, before.values, strict=True):
+        for name, state in zip(SCOPES, before.states, strict=True):
             if name in before.records:
-                found.update(_replaced(value, before.records[name], f"/{name}"))
+                found.update(_replaced(state.value, before.records[name], f"/{name}"))
         return found
 
     def to_json(self) -> Json:
@@ -90,6 +90,30 @@ class Receipt:
             "cascaded": list(self.cascaded),
             "text": self.text,
         }
+
+
+def found_by(receipt: Receipt) -> Mapping[ScopeName, ScopeState] | None:
+    """The scopes that a call changed, as it found them; None if it changed nothing or is remembered by its id alone."""
+    before = receipt._before
+    return dict(zip(SCOPES, before.states, strict=True)) if before is not None else None
+
+
+def with_updates(receipt: Receipt, reconcile: Callable[[], Json | None]) -> Receipt:
+    """The receipt with what ``reconcile`` tells whenever ``state_updates`` is asked for."""
+    # Written out: ``attrs.evolve`` takes as long as a lookup in the store, and this is on the way of every commit.
+    return Receipt(
+        receipt.changed,
+        receipt.scopes,
+        receipt.step,
+        receipt.revision,
+        receipt.missing_deletions,
+        receipt.cascaded,
+        receipt.text,
+        receipt.transition_id,
+        receipt.seq,
+        receipt._before,
+        reconcile,
+    )
 
 
 def _replaced(old: Json, record: Json, pointer: str) -> Iterator[tuple[str, Any]]:

@@ -196,6 +196,10 @@ class Session:
         """See there."""
         return await self._bridge.call(self._inner.status)
 
+    async def inspect(self) -> Status:
+        """See there."""
+        return await self._bridge.call(self._inner.inspect)
+
     def transaction(self, *, request_id: str | None = None) -> TransactionContext:
         """See there."""
         return TransactionContext(self._bridge, self._inner.transaction(request_id=request_id))

@@ -68,7 +68,7 @@ def _with_protocol(live: Live | None, request: ContextRequest) -> tuple[Sequence
     section = section_for(request.mode, bootstrap=request.bootstrap, is_loaded=request.scopes is not None)
     systems = live.systems if live is not None else 0
     if not systems:
-        systems = sum(message.get("role") == "system" for message in request.messages)
+        systems = [message.get("role") for message in request.messages].count("system")
     return with_section(request.messages, section, systems), systems
 
 

@@ -52,11 +52,11 @@ REQUIRED: Mapping[str, list[str]] = {
     "Intent ownership": numbered("O", (1, 12)),
     "Artifact cards": numbered("A", (1, 10)),
     "Agent memory: acceptance cases": numbered("case agent ", (1, 73), (75, 147), (159, 160)),
-    "Runs, modes, status": numbered("L", (1, 22), (24, 36), 39),
+    "Runs, modes, status": numbered("L", (1, 22), (24, 39)),
     "Runs and modes of the store": [
         *_store(("3.4", (2,)), ("3.5", (3,)), ("4.2", _all(5)), ("4.3", _all(7)), ("6.2", (5,)), ("6.3", _all(4))),
-        *_store(("6.4", _all(7)), ("6.5", _all(5))),
-        *numbered("case store ", (85, 92), (94, 95), (97, 99), (101, 102), (123, 127), (132, 134)),
+        *_store(("6.4", _all(7)), ("6.5", _all(5)), ("6.6", _all(2))),
+        *numbered("case store ", (85, 102), (123, 127), (132, 134)),
     ],
 }
 
@@ -72,14 +72,8 @@ NOT_TAKEN_OVER: Mapping[str, str] = {
 LATER: tuple[tuple[str, str], ...] = (
     ("store 3.1.13, A11-A38, case agent 74, case agent 148-158", "sources, compilation, Skills"),
     ("L23", "commands of a host"),
-    (
-        "store 4.2.6, case store 93, case store 96",
-        "backups beside fences, files of another session",
-    ),
+    ("store 4.2.6", "backups beside fences"),
     ("store 5.1.1-5.1.3, store 5.2.1-5.2.11, store 5.3.1-5.3.3, store 5.4.1-5.4.9, case store 103-122", "Git backup"),
-    ("case store 100", "forks of a parent whose files are changed by hand meanwhile"),
-    ("store 6.6.1-6.6.2", "transaction kinds of a library"),
     ("T1-T6, T20", "tools of a model: guidance, display"),
-    ("L37-L38", "status for people"),
     ("B1-B15", "benchmarks of the agent"),
 )

@@ -47,7 +47,9 @@ def test_a_measure_runs_to_its_end_and_leaves_nothing_behind(name: str, tmp_path
     said: list[str] = []
     report = run_measures([name], TINY, str(tmp_path), lambda done, text: said.append(text))
     assert report.figures
-    assert all(figure.ours > 0 or "memory" in figure.measure for figure in report.figures)
+    # A watcher of five changes may know each of them before the writer has its answer: then the time is 0.
+    watched = {figure.measure for figure in report.figures if name == "watching" and figure.unit == "ms"}
+    assert all(figure.ours > 0 or "memory" in figure.measure or figure.measure in watched for figure in report.figures)
     assert said
     assert all(text.startswith(f"{name}: ") for text in said)
     assert list(tmp_path.iterdir()) == []

@@ -141,6 +141,25 @@ async def test_of_two_forks_to_one_id_by_two_processes_one_wins(tmp_path: Path) 
             await same.fork("child")
 
 
+@holds("case store 100", "store 6.4.5")
+@pytest.mark.parametrize("name", ["checkpoint.json", "patches.jsonl", "runtime.json"])
+async def test_a_parent_whose_file_was_altered_by_others_is_not_copied(tmp_path: Path, name: str) -> None:
+    root = tmp_path / "s"
+    async with opened(root) as runtime:
+        parent = await runtime.open_session(CWD, "parent", "active")
+        await parent.patch_state(session={"working": {"a": 1}})
+        await runtime.checkpoint()
+        (path,) = root.glob(f"*/parent/{name}")
+        kept = path.read_bytes()
+        path.write_bytes(kept.replace(b"1", b"2") + b" ")
+        with refused("E_CHANGED", "E_CORRUPT"):
+            await parent.fork("child")
+        assert list(root.glob("*/child")) == []
+        path.write_bytes(kept)
+        child = await parent.fork("child")
+        assert await value(child, "session.working.a") == 1
+
+
 @holds("L39")
 async def test_an_inspection_looks_at_a_session_in_any_mode_and_opens_nothing(tmp_path: Path) -> None:
     root = tmp_path / "s"

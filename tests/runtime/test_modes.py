@@ -14,29 +14,12 @@ import trio
 from trio.testing import wait_all_tasks_blocked
 
 from kit.agent_loops import AgentLoop, has_head, head_of, id_of, texts_of
+from kit.counting_disk import CountingDisk
 from kit.hand_stores import CWD
 from kit.holds import holds
 from kit.runtimes import opened, opened_in, refused, session_of, turn_held, value
 from strataflow.runtime import Runtime, Session
 from strataflow.runtime.host_log import JsonlEntries, MemoryEntries
-from strataflow.store import RealDisk
-
-
-@attrs.define(eq=False)
-class CountingDisk:
-    """A real disk that counts what is asked of it."""
-
-    inner: RealDisk = attrs.field(factory=RealDisk)
-    operations: list[tuple[str, str]] = attrs.field(factory=list)
-
-    def __getattr__(self, name: str) -> Any:
-        call = getattr(self.inner, name)
-
-        def counted(*arguments: Any, **options: Any) -> Any:
-            self.operations.append((name, str(arguments[0])))
-            return call(*arguments, **options)
-
-        return counted
 
 
 def kinds(entries: MemoryEntries) -> list[str]:
