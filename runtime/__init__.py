@@ -61,6 +61,7 @@ from .assembly import Runtime
 from .benchmark import MEASURES, run_benchmark
 from .host_log import JsonlEntries, MemoryEntries
 from .inspection import Inspector, inspect_store
+from .model_tools import MEMORY_TOOLS, ToolDeclaration, active_tools, shown_call
 from .opening import open_runtime
 from .places import agent_folder, store_folder
 from .reports import CLOSE_DEADLINE_S, CloseReport, RuntimeEvent
@@ -77,6 +78,7 @@ __all__ = [
     "HISTORY_LIMIT_MAX",
     "LOG_LIMIT_DEFAULT",
     "MEASURES",
+    "MEMORY_TOOLS",
     "PLANES",
     "SCOPES",
     "CallError",
@@ -122,10 +124,12 @@ __all__ = [
     "StoreError",
     "StrataflowError",
     "ToolCall",
+    "ToolDeclaration",
     "Transaction",
     "UnlockReport",
     "Verdict",
     "Watch",
+    "active_tools",
     "agent_folder",
     "answer_compaction",
     "apply_patch",
@@ -144,5 +148,6 @@ __all__ = [
     "pretty",
     "run_benchmark",
     "shown",
+    "shown_call",
     "store_folder",
 ]

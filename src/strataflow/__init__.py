@@ -10,6 +10,7 @@ import typing
 __version__ = "0.1.0"
 
 __all__ = [
+    "MEMORY_TOOLS",
     "CallError",
     "Change",
     "ChangedBy",
@@ -50,10 +51,12 @@ __all__ = [
     "StoreError",
     "StrataflowError",
     "ToolCall",
+    "ToolDeclaration",
     "Transaction",
     "Verdict",
     "Watch",
     "__version__",
+    "active_tools",
     "answer_compaction",
     "apply_patch",
     "ask_compaction",
@@ -62,11 +65,13 @@ __all__ = [
     "compare_requests",
     "open_runtime",
     "overlay",
+    "shown_call",
     "simulate",
 ]
 
 if typing.TYPE_CHECKING:
     from .runtime import (
+        MEMORY_TOOLS,
         CallError,
         Change,
         ChangedBy,
@@ -107,9 +112,11 @@ if typing.TYPE_CHECKING:
         StoreError,
         StrataflowError,
         ToolCall,
+        ToolDeclaration,
         Transaction,
         Verdict,
         Watch,
+        active_tools,
         answer_compaction,
         apply_patch,
         ask_compaction,
@@ -118,6 +125,7 @@ if typing.TYPE_CHECKING:
         compare_requests,
         open_runtime,
         overlay,
+        shown_call,
     )
     from .simulation import simulate
 

@@ -46,7 +46,7 @@ REQUIRED: Mapping[str, list[str]] = {
         *_store(("4.1", _all(4)), ("6.1", _all(4)), ("6.2", (1, 2, 3, 4, 6, 7)), ("7", _all(7))),
     ],
     "Store: acceptance cases": numbered("case store ", (1, 84), (128, 131)),
-    "Tools": numbered("T", (7, 19), (21, 65)),
+    "Tools": numbered("T", (1, 65)),
     "Context projection": [*numbered("C", (1, 34)), "C3a"],
     "Patch language": numbered("P", (1, 25)),
     "Intent ownership": numbered("O", (1, 12)),
@@ -74,6 +74,5 @@ LATER: tuple[tuple[str, str], ...] = (
     ("L23", "commands of a host"),
     ("store 4.2.6", "backups beside fences"),
     ("store 5.1.1-5.1.3, store 5.2.1-5.2.11, store 5.3.1-5.3.3, store 5.4.1-5.4.9, case store 103-122", "Git backup"),
-    ("T1-T6, T20", "tools of a model: guidance, display"),
     ("B1-B15", "benchmarks of the agent"),
 )

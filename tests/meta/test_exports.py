@@ -9,6 +9,7 @@ import strataflow
 from kit.source_tree import FACE_FOLDER, ROOT
 
 PUBLIC_NAMES = {
+    "MEMORY_TOOLS",
     "CallError",
     "Change",
     "ChangedBy",
@@ -49,10 +50,12 @@ PUBLIC_NAMES = {
     "StoreError",
     "StrataflowError",
     "ToolCall",
+    "ToolDeclaration",
     "Transaction",
     "Verdict",
     "Watch",
     "__version__",
+    "active_tools",
     "answer_compaction",
     "apply_patch",
     "ask_compaction",
@@ -61,6 +64,7 @@ PUBLIC_NAMES = {
     "compare_requests",
     "open_runtime",
     "overlay",
+    "shown_call",
     "simulate",
 }
 
