@@ -5,7 +5,7 @@ from __future__ import annotations
 import attrs
 import trio
 
-from ..actors import Refresh
+from ..actors import Refresh, Wait
 from ..store import Json, LogEntry, Status
 from .session_log import LOG_LIMIT_DEFAULT
 from .session_runs import SessionRuns
@@ -62,6 +62,6 @@ class SessionReports(SessionRuns):
         self._check()
         if fresh:
             self._cell.readable()  # off asks nobody (L3)
-            await self._store.ask(Refresh())
+            await self._cell.waits.ask(Wait("read"), self._store, Refresh())
         else:
             await trio.lowlevel.checkpoint()
