@@ -181,8 +181,9 @@ class SessionActor:
                 with choice.wait.waiting():
                     await self._carry_out(choice, message.admit)
             except StrataflowError as error:
-                # A choice that was withdrawn is no trouble of anybody (L29): the later one says what holds.
-                choice.settle(None if choice.wait.refusal is not None else error)
+                # A choice that gave way to another is no trouble of anybody (L29): the later one says what holds.
+                reason = choice.wait.refusal
+                choice.settle(None if reason is not None and reason.code != "E_CLOSED" else error)
             else:
                 choice.settle()
         if choice.error is not None:
