@@ -182,8 +182,7 @@ class SessionActor:
                 with choice.wait.waiting():
                     await self._carry_out(choice, message.admit)
             except StrataflowError as error:
-                # A choice that gave way to a later one is no trouble of anybody (L29): that one says what holds. After
-                # the end of the session none does.
+                # A choice that gave way to another is no trouble of anybody (L29): the later one says what holds.
                 reason = choice.wait.refusal
                 choice.settle(None if reason is not None and reason.code != "E_CLOSED" else error)
             else:

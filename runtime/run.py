@@ -12,7 +12,7 @@ In passive and off mode nothing is prepared and no answer is stored, so that an 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, final
 
@@ -25,6 +25,7 @@ from ..store.projection import (
     ToolCall,
     Verdict,
     accepted_answer,
+    call_batch,
     failed_ending,
     preflight,
 )
@@ -32,6 +33,9 @@ from .call_arguments import is_text, response_text
 from .changes import Changes, always
 from .diagnostics import reduced_content
 from .prompting import Prompting, checked_messages
+
+# An entry of a host's session tree by its id, None if there is none.
+EntryOf = Callable[[str], Mapping[str, Any] | None]
 
 
 @final
@@ -93,6 +97,20 @@ class Run:
           CallError: E_SHAPE for what is no call.
         """
         return barrier(self._home, calls)
+
+    def preflight_call(self, call_id: str, entry_of: EntryOf, leaf: str | None) -> Verdict | None:
+        """As ``preflight``, for one tool call that is about to run, looked up in the host's session tree (L14).
+
+        The call's message is the nearest one at or above ``leaf`` that holds ``call_id``. ``entry_of`` gives an entry
+        by its id, as ``{type, parentId, message}``, or None; only the entries on the way up to the message are asked
+        for. None if no message holds the call, which may run then.
+        """
+        home = self._home
+        home.check()
+        verdicts = preflight(call_batch(entry_of, leaf, call_id) or (), home.cell.mode)
+        found = tuple(verdict for verdict in verdicts if verdict.id == call_id)[:1]
+        home.desk.diagnostics.blocked(home.cell, found)
+        return found[0] if found else None
 
     async def finish(self, answer: str, *, request_id: str | None = None) -> Receipt | None:
         """End the run with its final answer, which becomes the session's ``response`` (L19). None in passive and off

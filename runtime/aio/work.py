@@ -42,6 +42,10 @@ class Run:
         """See there."""
         return self._inner.preflight(calls)
 
+    def preflight_call(self, call_id: str, entry_of: run.EntryOf, leaf: str | None) -> Verdict | None:
+        """See there."""
+        return self._inner.preflight_call(call_id, entry_of, leaf)
+
     async def finish(self, answer: str, *, request_id: str | None = None) -> Receipt | None:
         """See there."""
         return await self._bridge.call(lambda: self._inner.finish(answer, request_id=request_id))

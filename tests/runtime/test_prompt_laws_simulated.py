@@ -42,6 +42,7 @@ STEPS = st.one_of(
     st.tuples(st.just("say"), st.sampled_from(["user", "assistant", "custom"])),
     st.tuples(st.just("run"), st.tuples(st.sampled_from(["", "do", "again"]), st.booleans())),
     st.tuples(st.just("answer"), st.sampled_from(["", "done", "other"])),
+    st.tuples(st.just("turn"), st.sampled_from(["", "done", "other"])),
     st.tuples(st.just("mode"), st.sampled_from(["active", "passive", "off"])),
     st.tuples(st.just("reopen"), st.none()),
     st.tuples(st.just("compaction"), st.tuples(st.integers(0, 2), st.booleans())),
@@ -51,6 +52,7 @@ STEPS = st.one_of(
 REASONS: dict[str, set[str]] = {
     "run": {"run", "native"},
     "answer": {"answer", "native"},
+    "turn": {"answer", "native"},
     "mode": {"mode"},
     "reopen": {"session"},
     "compaction": {"compaction", "native"},
@@ -91,6 +93,13 @@ class Law:
         elif kind == "run":
             await talk.begin_run(value[0], has_anchor=value[1])
         elif kind == "answer":
+            await talk.answer(value)
+        elif kind == "turn":
+            await self.step("run", ("turn", True))
+            await self.check()
+            await self.step("patch", {"session": {"working": {"turn": talk.calls}}})
+            await self.check()
+            self.happened.add("turn")
             await talk.answer(value)
         elif kind == "mode":
             await talk.session.set_mode(value)
@@ -145,7 +154,7 @@ class Law:
 
 @holds("C10", "C11", "C17", "C18", "C19", "T24", "T30", "T31", "case agent 105", "case agent 107", "case agent 110")
 @settings(max_examples=60, deadline=None, print_blob=True)
-@given(st.lists(STEPS, max_size=25), st.sampled_from(["active", "passive"]), st.integers(0, 2**16))
+@given(st.lists(STEPS, min_size=10, max_size=40), st.sampled_from(["active", "passive"]), st.integers(0, 2**16))
 def test_a_reader_of_a_real_sessions_prompt_holds_the_true_state(steps: list[Any], mode: Any, seed: int) -> None:
     async def body() -> None:
         machine = SimulatedMachine(seed)

@@ -398,3 +398,12 @@ def test_a_receipt_shares_no_container_with_the_memory() -> None:
     updates = talk.patch(cwd={"working": {"y": 1}})
     entries(updates)[0]["value"]["list"].append(2)
     assert talk.scopes()["cwd"].value["working"]["theirs"] == {"list": [1]}
+
+
+@holds("T25", "T23", "P1")
+def test_what_a_scalar_had_hidden_is_told_when_an_object_takes_its_place() -> None:
+    talk = known(global_={"working": {"k": {"a": 1, "b": 2}}}, session={"working": {"k": {"a": 3}}})
+    hidden = talk.patch(cwd={"working": {"k": "scalar"}})
+    assert entries(hidden) == [{"path": ["working", "k"], "value": {"a": 3}}]
+    shown = talk.patch(cwd={"working": {"k": {"a": 3}}})
+    assert entries(shown) == [{"path": ["working", "k", "b"], "value": 2}]
