@@ -2,8 +2,7 @@
 
 Which mode holds, and from when on, is the cell's business (``session_cell``): passive and off hold at once. Handles do
 not ask here for off, since it needs nobody. Selecting active or passive accepts the session's files as they are now,
-and so ends a fence. Patches and preparations do not pass through here: they go from the handle to the store actor, in
-the order in which they are sent.
+and so ends a fence. Patches and preparations go from the handle to the store actor, in the order they are sent.
 """
 
 from __future__ import annotations
