@@ -32,6 +32,7 @@ CALLS: dict[str, Callable[[Runtime, Session], Awaitable[Any]]] = {
 OF_THE_RUNTIME: dict[str, Callable[[Runtime, Session], Awaitable[Any]]] = {
     "passive": lambda runtime, session: session.set_mode("passive"),
     "fork": lambda runtime, session: session.fork("child"),
+    "outcome": lambda runtime, session: runtime.outcome("anything"),
     "open": lambda runtime, session: runtime.open_session(CWD, "another", "active"),
 }
 
