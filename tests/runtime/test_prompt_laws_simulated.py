@@ -50,9 +50,9 @@ STEPS = st.one_of(
 )
 # Which reasons for a new projection each step can give to the next request.
 REASONS: dict[str, set[str]] = {
-    "run": {"run", "native"},
-    "answer": {"answer", "native"},
-    "turn": {"answer", "native"},
+    "run": {"run"},
+    "answer": {"answer"},
+    "turn": {"answer"},
     "mode": {"mode"},
     "reopen": {"session"},
     "compaction": {"compaction", "native"},

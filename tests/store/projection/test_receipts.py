@@ -407,3 +407,16 @@ def test_what_a_scalar_had_hidden_is_told_when_an_object_takes_its_place() -> No
     assert entries(hidden) == [{"path": ["working", "k"], "value": {"a": 3}}]
     shown = talk.patch(cwd={"working": {"k": {"a": 3}}})
     assert entries(shown) == [{"path": ["working", "k", "b"], "value": 2}]
+
+
+@holds("T30", "C17")
+def test_what_an_arrived_receipt_told_between_two_lost_ones_is_taken_back() -> None:
+    talk = known(session={"working": {"a": 1}})
+    talk.patch(is_lost=True, session={"working": {"first": True}})
+    talk.patch(cwd={"artifacts": {"/q": {"description": "one"}}})
+    talk.patch(is_lost=True, cwd={"artifacts": {"/q": None}})
+    (update,) = updates_in(talk.request())
+    assert update["state_updates"]["effective"] == [
+        {"path": ["working", "first"], "value": True},
+        {"path": ["artifacts"], "deleted": True},
+    ]
