@@ -1,7 +1,7 @@
 """Goal: over the real runtime too a prompt continues the one before or names a legal reason, and tells memory exactly.
 
 Method: random conversations of patches, foreign writes of the same and of another process, reads, user turns, answers,
-modes, restarts of the session, compactions of the host and lost results, on a simulated disk under virtual time. After
+modes, restarts of the session, compactions of the host and lost results, on a simulated disk under a MockClock. After
 each request a reader who knows nothing but its messages must hold the true projected state, and its bytes must begin
 with those of the request before except the closing bracket, or the ledger names a reason that fits what has happened.
 """
