@@ -78,7 +78,7 @@ def receipt_text(updates: Json, dump: Dump) -> str:
 
 
 def _state_updates(call: AcceptedCall, base: Shown, new: Shown, head_id: str | None) -> Json | None:
-    authored = Authored(call.patches, base if head_id is not None else None)
+    authored = Authored(call.patches, base if head_id is not None else None, call.cascaded)
     entries = [entry.to_json() for entry in _candidates(call, base, new) if not _is_foreseen(entry, authored)]
     updates: Json = {"projection": head_id, "effective": entries}
     if not same(base.navigation, new.navigation) and not (head_id and _is_navigation_foreseen(call, base, new)):
@@ -109,7 +109,8 @@ def _is_foreseen(entry: Entry, authored: Authored) -> bool:
     """Whether the author knows what the entry would tell (T27)."""
     known = authored.known
     if known is not None and entry.is_deleted and known.at(entry.path) is NOTHING:
-        return True  # a
+        # a; but an author who wrote something there must learn that a narrower scope hides it.
+        return not authored.writes_at(entry.path)
     found = authored.at(entry.path)
     if found is None:
         return False  # b

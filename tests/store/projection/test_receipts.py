@@ -420,3 +420,11 @@ def test_what_an_arrived_receipt_told_between_two_lost_ones_is_taken_back() -> N
         {"path": ["working", "first"], "value": True},
         {"path": ["artifacts"], "deleted": True},
     ]
+
+
+@holds("T23", "T27", "case agent 87")
+def test_a_broad_write_that_a_narrower_scope_hides_beside_an_object_is_told_to_be_hidden() -> None:
+    talk = known(cwd={"contract": {"b": []}}, session={"contract": {"b": {"own": 1}}})
+    updates = talk.patch(global_={"contract": {"b": {"new": 2}}})
+    assert entries(updates) == [{"path": ["contract", "b", "new"], "deleted": True}]
+    assert talk.patch(global_={"contract": {"b": {"gone": None}}}) is None
