@@ -135,3 +135,29 @@ def _keys_to_compare(old: Layers, new: Layers, guide: Any) -> Iterable[str]:
     alone = [layer for layer in old if all(layer is not other for other in new)]
     alone += [layer for layer in new if all(layer is not other for other in old)]
     return dict.fromkeys((*guide, *(key for layer in alone for key in layer)))
+
+
+@attrs.define(eq=False)
+class Places:
+    """Entries of which none is below another: a tree by the steps of their paths, whose leaves they are."""
+
+    _tree: dict[str | int, Any] = attrs.field(factory=dict)
+
+    def add(self, entry: Entry) -> None:
+        """Take an entry, unless one above it is there; those below it go."""
+        node: Any = self._tree
+        for step in entry.path[:-1]:
+            node = node.setdefault(step, {})
+            if type(node) is not dict:
+                return
+        node[entry.path[-1]] = entry
+
+    def topmost(self) -> Iterable[Entry]:
+        """The entries."""
+        waiting: list[Any] = [self._tree]
+        while waiting:
+            node = waiting.pop()
+            if type(node) is dict:
+                waiting += reversed(node.values())
+            else:
+                yield node
