@@ -2,8 +2,7 @@
 
 Which mode holds, and from when on, is the cell's business (``session_cell``): passive and off hold at once. Handles do
 not ask here for off, since it needs nobody. Selecting active or passive accepts the session's files as they are now,
-and so ends a fence. Patches and preparations do not pass through here: they go from the handle to the store actor, in
-the order in which they are sent.
+and so ends a fence. Patches and preparations go from the handle to the store actor, in the order they are sent.
 """
 
 from __future__ import annotations
@@ -45,12 +44,13 @@ def _always() -> None:
 class SelectMode(Request[Mode]):
     """Carry out a choice of a mode. The answer is the mode that holds afterwards, which may be that of a later choice.
 
-    ``choice``: None begins one. ``admit``: as for ``AcceptResponse``.
+    ``choice``: None begins one. ``admit``: as for ``AcceptResponse``. ``is_told``: nobody waits for the answer.
     """
 
     mode: Mode
     admit: Callable[[], None] = _always
     choice: Choice | None = None
+    is_told: bool = False
 
 
 @final
@@ -181,11 +181,12 @@ class SessionActor:
                 with choice.wait.waiting():
                     await self._carry_out(choice, message.admit)
             except StrataflowError as error:
-                # A choice that was withdrawn is no trouble of anybody (L29): the later one says what holds.
-                choice.settle(None if choice.wait.refusal is not None else error)
+                # A choice that gave way to another is no trouble of anybody (L29): the later one says what holds.
+                reason = choice.wait.refusal
+                choice.settle(None if reason is not None and reason.code != "E_CLOSED" else error)
             else:
                 choice.settle()
-        if choice.error is not None:
+        if choice.error is not None and not message.is_told:
             raise again(choice.error)
         return cell.mode
 

@@ -145,14 +145,14 @@ class SessionCell:
     def withdraw_all(self) -> None:
         """Whatever waits comes to nothing: the session or its runtime is closing."""
         text = f"session {self.session_id} of {self.cwd} was closed; nothing was stored"
-        self.waits.withdraw(StoreError("E_CLOSED", text), "mode", "preparation", "answer", "patch")
+        self.waits.withdraw(StoreError("E_CLOSED", text), "mode", "preparation", "answer", "patch", "read")
         if self.choice is not None and not self.choice.is_done:
             self.choice.wait.withdraw(StoreError("E_CLOSED", text))
 
     def choose(self, mode: Mode) -> Choice:
         """Begin a choice of active or passive, or join the one that is under way."""
         last = self.choice
-        if last is not None and not last.is_done and last.mode == mode:
+        if last is not None and not last.is_done and last.mode == mode and last.wait.refusal is None:
             return last
         if last is not None and not last.is_done and last.mode == "active":
             last.wait.withdraw(superseded_choice())
@@ -165,7 +165,7 @@ class SessionCell:
             self.choice.wait.withdraw(superseded_choice())
         choice = self.choice = Choice("off")
         choice.settle()
-        self.waits.withdraw(tools_are_off(), "preparation", "answer", "patch")
+        self.waits.withdraw(tools_are_off(), "preparation", "answer", "patch", "read")
         was = self.mode
         self.mode, self.address = "off", None
         if self.problem is not None and self.problem.code != "E_FENCED":

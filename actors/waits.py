@@ -1,4 +1,5 @@
-"""What a session waits for and what can still be withdrawn: choices of a mode, preparations, answers, patches.
+"""What a session waits for and what can still be withdrawn: choices of a mode, preparations, answers, patches (those of
+transactions too), reads that are to be fresh.
 
 ::
 
@@ -23,7 +24,7 @@ from ..store import StoreError, StrataflowError
 from .actor import ActorRef, Request
 from .envelope import Envelope
 
-WaitKind = Literal["mode", "preparation", "answer", "patch"]
+WaitKind = Literal["mode", "preparation", "answer", "patch", "read"]
 ReplyT = TypeVar("ReplyT")
 
 

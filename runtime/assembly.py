@@ -14,6 +14,7 @@ from ..actors import (
     SessionCell,
     StoreWorld,
     Supervisor,
+    Waits,
     WatchHub,
 )
 from ..store import (
@@ -63,6 +64,7 @@ class Runtime:
     _closing: trio.Lock = attrs.field(factory=trio.Lock)
     _report: CloseReport | None = None
     _is_closing: bool = False
+    _waits: Waits = attrs.field(factory=Waits, init=False)
     prompts: PromptDesk = attrs.Factory(lambda self: PromptDesk(self._world), takes_self=True)
     desk: TransactionDesk = attrs.Factory(lambda self: TransactionDesk(self._world), takes_self=True)
     _sessions: SessionTable = attrs.field(
@@ -170,7 +172,7 @@ class Runtime:
           StoreError: E_DISK, E_CORRUPT, E_BROKEN, E_CLOSED.
         """
         self.check()
-        return await ask_outcome(self._store, request_id)
+        return await ask_outcome(self._store, request_id, self._waits)
 
     def check(self) -> None:
         """Raise StoreError E_CLOSED if this runtime is closed, or belongs to the process this one was forked from."""
@@ -220,6 +222,7 @@ class Runtime:
         started = trio.current_time()
         self._is_closing = True
         self._sessions.withdraw_all()
+        self._waits.withdraw(StoreError("E_CLOSED", f"{self.store_path}: this runtime was closed meanwhile"), "read")
         self.hub.wake()
         left: list[str] = []
         # Shielded, so that a cancelled program still leaves a store that others can use at once. It ends at the

@@ -150,8 +150,12 @@ class Changes:
         try:
             return await self._actor.ask(SelectMode(mode, admit, choice))
         except trio.Cancelled:
-            # Passive holds already, so it is stored all the same. Active is given up if nobody else waits for it.
-            if choice.askers == 1 and mode == "active":
+            # Passive holds already, so it is stored all the same, also if the actor had not begun with it. Active is
+            # given up if nobody else waits for it.
+            if mode == "passive" and not choice.is_done:
+                with suppress(trio.WouldBlock, StoreError):
+                    self._actor.tell_nowait(SelectMode(mode, choice=choice, is_told=True))
+            elif choice.askers == 1 and mode == "active":
                 choice.wait.withdraw(StoreError("E_ABORTED", "the caller was cancelled; nothing was stored"))
             raise
         finally:

@@ -12,7 +12,7 @@ In passive and off mode nothing is prepared and no answer is stored, so that an 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, final
 
@@ -25,13 +25,17 @@ from ..store.projection import (
     ToolCall,
     Verdict,
     accepted_answer,
+    call_batch,
     failed_ending,
     preflight,
 )
-from .call_arguments import is_text
+from .call_arguments import is_text, response_text
 from .changes import Changes, always
 from .diagnostics import reduced_content
 from .prompting import Prompting, checked_messages
+
+# An entry of a host's session tree by its id, None if there is none.
+EntryOf = Callable[[str], Mapping[str, Any] | None]
 
 
 @final
@@ -94,6 +98,20 @@ class Run:
         """
         return barrier(self._home, calls)
 
+    def preflight_call(self, call_id: str, entry_of: EntryOf, leaf: str | None) -> Verdict | None:
+        """As ``preflight``, for one tool call that is about to run, looked up in the host's session tree (L14).
+
+        The call's message is the nearest one at or above ``leaf`` that holds ``call_id``. ``entry_of`` gives an entry
+        by its id, as ``{type, parentId, message}``, or None; only the entries on the way up to the message are asked
+        for. None if no message holds the call, which may run then.
+        """
+        home = self._home
+        home.check()
+        verdicts = preflight(call_batch(entry_of, leaf, call_id) or (), home.cell.mode)
+        found = tuple(verdict for verdict in verdicts if verdict.id == call_id)[:1]
+        home.desk.diagnostics.blocked(home.cell, found)
+        return found[0] if found else None
+
     async def finish(self, answer: str, *, request_id: str | None = None) -> Receipt | None:
         """End the run with its final answer, which becomes the session's ``response`` (L19). None in passive and off
         mode, where no answer is stored. The same answer once more changes nothing.
@@ -115,6 +133,7 @@ class Run:
         if cell.mode == "active":
             self.receipt = await self._changes.respond({"text": answer}, always, request_id)
         else:
+            response_text({"text": answer})  # the same refusals in every mode
             await trio.lowlevel.checkpoint()
             cell.context.end_run(self)
         self._answer = answer
@@ -124,8 +143,10 @@ class Run:
         """End the run with the model's last message, if that is an answer: no tool calls, and not cut off, failed or
         aborted (L18). Otherwise nothing is stored, and the run goes on.
 
-        Cancellation and errors as ``finish``.
+        Cancellation and errors as ``finish``; CallError E_SHAPE for what is no message.
         """
+        if not isinstance(message, Mapping):
+            raise CallError("E_SHAPE", f"a message is an object, not {shown(message)}")
         found = dict(message)
         text = accepted_answer(found)
         if text is not None:
@@ -161,9 +182,10 @@ class RunContext:
     _open: list[Run] = attrs.field(factory=list, init=False)
 
     async def __aenter__(self) -> Run:
+        # Before it begins: a run whose body never came would stay the present one.
+        await trio.lowlevel.checkpoint()
         run = begin_run(self._home, self._changes, self._prompt, self._anchor)
         self._open.append(run)
-        await trio.lowlevel.checkpoint()
         return run
 
     async def __aexit__(
@@ -172,8 +194,9 @@ class RunContext:
         self.leave()
 
     def leave(self) -> None:
-        """The body has ended: the run is over, with an answer or without."""
-        self._home.cell.context.end_run(self._open.pop())
+        """The body has ended, or never came: the run is over, with an answer or without."""
+        while self._open:
+            self._home.cell.context.end_run(self._open.pop())
 
 
 def begin_run(home: Prompting, changes: Changes, prompt: str, anchor: float | None) -> Run:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import attrs
 import trio
 
-from ..actors import Refresh
+from ..actors import Refresh, Wait
 from ..store import Json, LogEntry, Status
 from .session_log import LOG_LIMIT_DEFAULT
 from .session_runs import SessionRuns
@@ -61,6 +61,7 @@ class SessionReports(SessionRuns):
     async def _before_reading(self, fresh: bool) -> None:
         self._check()
         if fresh:
-            await self._store.ask(Refresh())
+            self._cell.readable()  # off asks nobody (L3)
+            await self._cell.waits.ask(Wait("read"), self._store, Refresh())
         else:
             await trio.lowlevel.checkpoint()

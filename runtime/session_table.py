@@ -4,13 +4,14 @@
 
     unknown --open--> opening --attached--> open --close--> closing --the actor has ended--> unknown
 
-Opening and closing happen one after another, so that no session is ever started twice.
+Opening and closing one session happen one after another, so that it is never started twice. Sessions do not wait for
+each other: one may wait for another process, and the next be off.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
 from typing import final
 
 import attrs
@@ -34,10 +35,14 @@ from ..store import (
     SessionAddress,
     Settings,
     StoreError,
+    check_session_id,
     load,
     shown,
     wanted_scopes,
 )
+
+# Working directory and id of a session.
+Key = tuple[str, str]
 
 
 @attrs.frozen
@@ -60,8 +65,11 @@ class SessionTable:
     _store: ActorRef
     _settings: Settings
     is_closing: bool = False
-    _cells: dict[tuple[str, str], tuple[SessionCell, ActorRef]] = attrs.field(factory=dict)
-    _opening: trio.Lock = attrs.field(factory=trio.Lock)
+    # Who is opening a session, and which.
+    _attaching: dict[trio.CancelScope, Key] = attrs.field(factory=dict, init=False)
+    # Who opens or closes a session, one at a time.
+    _turns: dict[Key, trio.Lock] = attrs.field(factory=dict, init=False)
+    _cells: dict[Key, tuple[SessionCell, ActorRef]] = attrs.field(factory=dict)
 
     async def open(self, cwd: str, session_id: str, opening: Opening) -> tuple[SessionCell, ActorRef, bool]:
         """The session's cell and actor, and whether it was opened just now.
@@ -69,21 +77,31 @@ class SessionTable:
         Raises:
           StoreError: as ``Runtime.open_session``; E_BRANCH for a fork of a session that is open.
         """
-        async with self._opening:
-            found = self._cells.get((cwd, session_id))
-            if found is not None and found[0].is_closed:
-                # Whoever closed it was cancelled meanwhile.
-                await self._end(found[0])
-                found = None
-            if found is not None:
-                if opening.fork_from is not None:
-                    text = f"session {shown(session_id)} is open already: fork to an id that nobody has used"
-                    raise StoreError("E_BRANCH", text)
-                return (*found, False)
-            cell = self._new_cell(cwd, session_id, opening)
-            actor = await self._supervisor.start(ChildSpec(_name(cell), self._starter(cell, opening.mode)))
-            self._cells[cwd, session_id] = (cell, actor)
-            return cell, actor, True
+        check_session_id(session_id)
+        with trio.CancelScope() as scope:
+            self._attaching[scope] = cwd, session_id
+            try:
+                async with self._turn((cwd, session_id)):
+                    return await self._open(cwd, session_id, opening)
+            finally:
+                del self._attaching[scope]
+        raise StoreError("E_CLOSED", f"session {shown(session_id)} was not opened: the runtime was closed meanwhile")
+
+    async def _open(self, cwd: str, session_id: str, opening: Opening) -> tuple[SessionCell, ActorRef, bool]:
+        found = self._cells.get((cwd, session_id))
+        if found is not None and found[0].is_closed:
+            # Whoever closed it was cancelled meanwhile.
+            await self._end(found[0])
+            found = None
+        if found is not None:
+            if opening.fork_from is not None:
+                text = f"session {shown(session_id)} is open already: fork to an id that nobody has used"
+                raise StoreError("E_BRANCH", text)
+            return (*found, False)
+        cell = self._new_cell(cwd, session_id, opening)
+        actor = await self._supervisor.start(ChildSpec(_name(cell), self._starter(cell, opening.mode)))
+        self._cells[cwd, session_id] = (cell, actor)
+        return cell, actor, True
 
     def _new_cell(self, cwd: str, session_id: str, opening: Opening) -> SessionCell:
         world = self._world
@@ -106,7 +124,8 @@ class SessionTable:
 
     def release(self, address: SessionAddress) -> None:
         """Drop the memory of a session, unless it is open here. Never waits."""
-        if all(cell.address != address for cell, _ in self._cells.values()):
+        is_opening = (address.cwd, address.session_id) in self._attaching.values()
+        if not is_opening and all(cell.address != address for cell, _ in self._cells.values()):
             with suppress(trio.WouldBlock, StoreError):
                 self._store.tell_nowait(CloseScopes(address))
 
@@ -130,8 +149,18 @@ class SessionTable:
         """Close one session (``Session.aclose``)."""
         # At once and for all handles; whoever opens the session again meanwhile waits for the end of this.
         cell.close()
-        async with self._opening:
+        async with self._turn((cell.cwd, cell.session_id)):
             await self._end(cell)
+
+    @asynccontextmanager
+    async def _turn(self, key: Key) -> AsyncIterator[None]:
+        turn = self._turns.setdefault(key, trio.Lock())
+        try:
+            async with turn:
+                yield
+        finally:
+            if not turn.locked():
+                self._turns.pop(key, None)
 
     async def _end(self, cell: SessionCell) -> None:
         """End what serves a session. Until that is done the session stays known, so that nobody starts it twice."""
@@ -146,6 +175,8 @@ class SessionTable:
     def withdraw_all(self) -> None:
         """The runtime closes: what waits for other processes is withdrawn (L33)."""
         self.is_closing = True
+        for scope in self._attaching:
+            scope.cancel()
         for cell, _ in self._cells.values():
             cell.withdraw_all()
 

@@ -40,7 +40,8 @@ class Bridge:
     _loop: asyncio.AbstractEventLoop
     _token: trio.lowlevel.TrioToken | None = attrs.field(default=None, init=False)
     _nursery: trio.Nursery | None = attrs.field(default=None, init=False)
-    _stop: trio.Event | None = attrs.field(default=None, init=False)
+    _stop: trio.Event = attrs.field(factory=trio.Event, init=False)
+    _is_stopping: bool = attrs.field(default=False, init=False)
     _thread: threading.Thread | None = attrs.field(default=None, init=False)
     _ended: asyncio.Event = attrs.field(factory=asyncio.Event, init=False)
     _answers: set[asyncio.Future[Any]] = attrs.field(factory=set, init=False)
@@ -49,9 +50,12 @@ class Bridge:
     async def start(self) -> None:
         """Start the thread. If it raises Cancelled, the thread is ended by ``stop``."""
         started: asyncio.Future[None] = self._loop.create_future()
+        self._answers.add(started)
 
         async def main() -> None:
-            self._token, self._stop = trio.lowlevel.current_trio_token(), trio.Event()
+            self._token = trio.lowlevel.current_trio_token()
+            if self._is_stopping:  # somebody was in a hurry, and found no token to say so
+                return
             async with trio.open_nursery() as nursery:
                 self._nursery = nursery
                 nursery.start_soon(self._watch)
@@ -66,12 +70,15 @@ class Bridge:
                 self.is_over = True
                 self.tell(self._note_end)
 
-        self._thread = threading.Thread(target=work, name="strataflow")
-        self._thread.start()
-        await started
+        thread = threading.Thread(target=work, name="strataflow")
+        thread.start()
+        self._thread = thread
+        try:
+            await started
+        finally:
+            self._answers.discard(started)
 
     async def _watch(self) -> None:
-        assert self._stop is not None
         # Neither a loop that is closed nor the end of the main thread can be waited for.
         while not self._loop.is_closed() and threading.main_thread().is_alive():  # noqa: ASYNC110
             await trio.sleep(_LOOK_S)
@@ -103,7 +110,13 @@ class Bridge:
             raise _over() from None
 
     async def call(self, function: Callable[[], Awaitable[T]]) -> T:
-        """Run an async function on the trio loop and return what it returns, or raise what it raises. (Y1)"""
+        """Run an async function on the trio loop and return what it returns, or raise what it raises. (Y1)
+
+        Raises:
+          StoreError: E_UNSUPPORTED on another asyncio loop, which nobody would wake; E_CLOSED.
+        """
+        if asyncio.get_running_loop() is not self._loop:
+            raise StoreError("E_UNSUPPORTED", "this runtime belongs to another asyncio loop; open one on this loop")
         answer: asyncio.Future[T] = self._loop.create_future()
         scope = trio.CancelScope()
 
@@ -149,10 +162,10 @@ class Bridge:
     async def stop(self) -> None:
         """End the trio loop and its thread. Also while its task is cancelled: it waits, and raises then."""
         cancelled: asyncio.CancelledError | None = None
-        stop = self._stop
-        if stop is not None and not self.is_over:
+        self._is_stopping = True
+        if self._token is not None and not self.is_over:
             with contextlib.suppress(StoreError):  # it is ending by itself
-                self.ask(stop.set)
+                self.ask(self._stop.set)
         while self._thread is not None and not self._ended.is_set():
             try:
                 await self._ended.wait()
@@ -164,7 +177,10 @@ class Bridge:
             raise cancelled
 
     async def call_back(self, function: Callable[[], Awaitable[T]]) -> T:
-        """For a trio task: run an async function on the asyncio loop. Cancelling the task cancels it there."""
+        """For a trio task: run an async function on the asyncio loop. Cancelling the task cancels it there.
+
+        Raises: what it raises; Cancelled, also when the asyncio loop was closed under it.
+        """
         done = trio.Event()
         found: list[asyncio.Future[T]] = []
         token = trio.lowlevel.current_trio_token()
@@ -179,10 +195,11 @@ class Bridge:
             await done.wait()
         except trio.Cancelled:
             self.tell(lambda: found[0].cancel())
-            # It ends: a task that is cancelled does, and then the wait is over. Without the shield it would go on
-            # behind the caller. (Y1)
-            with trio.CancelScope(shield=True):
-                await done.wait()
+            # It ends: a task that is cancelled does, unless its loop is closed, where nothing goes on any more.
+            # Without the shield it would go on behind the caller. (Y1)
+            while not done.is_set() and not self._loop.is_closed():
+                with trio.CancelScope(shield=True), trio.move_on_after(_LOOK_S):
+                    await done.wait()
             raise
         return found[0].result()
 

@@ -6,7 +6,9 @@ its end: nothing was stored, or the change completes whole.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from inspect import isawaitable
 from typing import Any, Literal, TypeVar, final
 
@@ -22,6 +24,7 @@ from ...store import (
     Receipt,
     Settings,
     Status,
+    StrataflowError,
     detach,
 )
 from ...store.projection import Message, PrefixReport
@@ -86,6 +89,10 @@ class Runtime:
         """See there."""
         return await self._bridge.call(self._inner.status)
 
+    def statistics(self) -> Any:
+        """See there."""
+        return self._inner.statistics()
+
     async def aclose(self, deadline: float = CLOSE_DEADLINE_S) -> CloseReport:
         """See there."""
         return await self._bridge.call(lambda: self._inner.aclose(deadline))
@@ -132,7 +139,7 @@ class Session:
         call_id: str | None = None,
     ) -> Receipt:
         """See there."""
-        patches: Any = {"global_": detach(global_), "cwd": detach(cwd), "session": detach(session)}
+        patches: Any = {"global_": copied(global_), "cwd": copied(cwd), "session": copied(session)}
         call = self._inner.patch_state
         return await self._bridge.call(lambda: call(**patches, request_id=request_id, call_id=call_id))
 
@@ -173,11 +180,17 @@ class Session:
         return await self._bridge.call(lambda: self._inner.log(path, limit))
 
     async def call(
-        self, name: str, arguments: Any, *, request_id: str | None = None, call_id: str | None = None
+        self,
+        name: str,
+        arguments: Any,
+        *,
+        admit: Callable[[], None] | None = None,
+        request_id: str | None = None,
+        call_id: str | None = None,
     ) -> Any:
-        """See there."""
-        given, call = detach(arguments), self._inner.call
-        return await self._bridge.call(lambda: call(name, given, request_id=request_id, call_id=call_id))
+        """See there. ``admit`` is called in the other thread."""
+        given, call = copied(arguments), self._inner.call
+        return await self._bridge.call(lambda: call(name, given, admit=admit, request_id=request_id, call_id=call_id))
 
     async def status(self) -> Json:
         """See there."""
@@ -246,8 +259,28 @@ class Session:
 
     async def fork(self, child_id: str, *, entries: HostEntries | None = None) -> Session:
         """See there."""
-        return Session(self._bridge, await self._bridge.call(lambda: self._inner.fork(child_id, entries=entries)))
+        made: list[session.Session] = []
+
+        async def fork() -> None:
+            made.append(await self._inner.fork(child_id, entries=entries))
+
+        try:
+            await self._bridge.call(fork)
+        except asyncio.CancelledError:
+            for child in made:  # it was there when its caller was cancelled, who never saw it
+                with suppress(asyncio.CancelledError, StrataflowError):
+                    await self._bridge.call(child.aclose)
+            raise
+        return Session(self._bridge, made[0])
 
     async def aclose(self) -> None:
         """See there."""
         await self._bridge.call(self._inner.aclose)
+
+
+def copied(value: Any) -> Any:
+    """A copy of an argument; or the argument where it is nested too deeply for one, since it is refused for that."""
+    try:
+        return detach(value)
+    except RecursionError:
+        return value

@@ -57,6 +57,8 @@ class _Opening:
     )
     _owner: asyncio.Task[None] | None = attrs.field(factory=asyncio.current_task, init=False)
     _failure: list[BaseException] = attrs.field(factory=list, init=False)
+    _is_closing: bool = attrs.field(default=False, init=False)
+    _has_cancelled: bool = attrs.field(default=False, init=False)
     _end: trio.Event = attrs.field(factory=trio.Event, init=False)
     _holding: asyncio.Task[None] | None = attrs.field(default=None, init=False)
 
@@ -78,11 +80,17 @@ class _Opening:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        await self._close()
-        if self._failure and isinstance(error, asyncio.CancelledError):
-            if self._owner is not None:
-                self._owner.uncancel()
+        found = error
+        try:
+            await self._close()
+        except asyncio.CancelledError as cancelled:
+            found = found or cancelled
+        # One cancellation of the body may have been ours. If there are others, they count.
+        is_cancelled = self._has_cancelled and self._owner is not None and self._owner.uncancel() > 0
+        if self._failure and not is_cancelled and (found is None or isinstance(found, asyncio.CancelledError)):
             raise self._failure[0] from None
+        if found is not None and found is not error:
+            raise found
 
     async def _hold(self) -> None:
         # One trio task enters and leaves: its nurseries belong to it.
@@ -97,31 +105,37 @@ class _Opening:
         if error is not None and not self._opened.done():
             self._opened.set_exception(error)
         elif error is not None:
-            # The body must learn that nothing works any more, wherever it waits.
             self._failure.append(error)
-            if self._owner is not None:
-                self._owner.cancel()
+            if self._owner is not None and not self._is_closing:
+                # The body must learn that nothing works any more, wherever it waits.
+                self._has_cancelled = self._owner.cancel()
 
     async def _close(self) -> None:
+        self._is_closing = True
+        found: BaseException | None = None
         if self._holding is not None:
             if not self._holding.done():
                 with suppress(StoreError):  # the other side is ending by itself
                     self.bridge.ask(self._end.set)
-            await _ended(self._holding)
+            found = await _end_of(self._holding)
+        # Also when the task was cancelled once more while the store was closing. (Y2)
         await self.bridge.stop()
+        if found is not None:
+            raise found
 
 
-async def _ended(task: asyncio.Task[None]) -> None:
-    """Wait for the store to be closed, whoever cancels meanwhile. Why it failed was raised in the body."""
+async def _end_of(task: asyncio.Task[None]) -> BaseException | None:
+    """Wait for the store to be closed, whoever cancels meanwhile; what is to be raised. Never raises.
+
+    Why the store failed is raised in the body.
+    """
     cancelled: asyncio.CancelledError | None = None
     while not task.done():
         try:
             await asyncio.wait((task,))
         except asyncio.CancelledError as error:
             cancelled = error
-    if cancelled is not None:
-        raise cancelled
-    if not task.cancelled():
-        found = task.exception()
-        if found is not None and not isinstance(found, StrataflowError):
-            raise found
+    if cancelled is not None or task.cancelled():
+        return cancelled
+    found = task.exception()
+    return None if isinstance(found, StrataflowError) else found

@@ -42,6 +42,10 @@ class Run:
         """See there."""
         return self._inner.preflight(calls)
 
+    def preflight_call(self, call_id: str, entry_of: run.EntryOf, leaf: str | None) -> Verdict | None:
+        """See there."""
+        return self._inner.preflight_call(call_id, entry_of, leaf)
+
     async def finish(self, answer: str, *, request_id: str | None = None) -> Receipt | None:
         """See there."""
         return await self._bridge.call(lambda: self._inner.finish(answer, request_id=request_id))
@@ -60,13 +64,20 @@ class RunContext:
     _context: run.RunContext
 
     async def __aenter__(self) -> Run:
-        return Run(self._bridge, await self._bridge.call(self._context.__aenter__))
+        try:
+            return Run(self._bridge, await self._bridge.call(self._context.__aenter__))
+        except BaseException:
+            self._leave()  # it may have begun when its caller was cancelled
+            raise
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        context = self._context
-        self._bridge.ask(context.leave)
+        self._leave()
+
+    def _leave(self) -> None:
+        with suppress(StrataflowError):  # with the runtime all its runs have ended
+            self._bridge.ask(self._context.leave)
 
 
 @final

@@ -1,4 +1,4 @@
-"""A host's conversation around a session of the real runtime on a simulated machine, under virtual time.
+"""A host's conversation around a session of the real runtime on a simulated machine, under a MockClock.
 
 Each message is said some milliseconds after the one before it, so that no two have one time. What the model calls is
 in the messages with its result, except what is said to be lost on its way.

@@ -1,10 +1,9 @@
-"""The runtime on an asyncio loop: calls, cancellation that waits for the other side, closing, errors, timers."""
+"""The runtime on an asyncio loop: calls, cancellation that waits for the other side, closing, errors."""
 
 from __future__ import annotations
 
 import asyncio
 import threading
-import time
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
@@ -216,24 +215,3 @@ def test_calls_after_the_end_are_refused_at_once(tmp_path: Path) -> None:
             await session.status()
 
     asyncio.run(main())
-
-
-@pytest.mark.slow
-def test_timers_of_the_asyncio_loop_are_in_time_while_the_other_loop_works(tmp_path: Path) -> None:
-    async def body(runtime: aio.Runtime) -> None:
-        session = await runtime.open_session(CWD, "main", "active")
-
-        async def work() -> None:
-            for number in range(200):
-                await session.patch_state(session={"working": {f"k{number}": "x" * 1000}})
-
-        working = asyncio.create_task(work())
-        late = []
-        while not working.done():
-            started = time.perf_counter()
-            await asyncio.wait((working,), timeout=0.001)
-            late.append(time.perf_counter() - started - 0.001)
-        late.sort()
-        assert late[len(late) // 2] < 0.005
-
-    run_on(tmp_path / "s", body)

@@ -1,7 +1,7 @@
 """Goal: over the real runtime too a prompt continues the one before or names a legal reason, and tells memory exactly.
 
 Method: random conversations of patches, foreign writes of the same and of another process, reads, user turns, answers,
-modes, restarts of the session, compactions of the host and lost results, on a simulated disk under virtual time. After
+modes, restarts of the session, compactions of the host and lost results, on a simulated disk under a MockClock. After
 each request a reader who knows nothing but its messages must hold the true projected state, and its bytes must begin
 with those of the request before except the closing bracket, or the ledger names a reason that fits what has happened.
 """
@@ -42,6 +42,7 @@ STEPS = st.one_of(
     st.tuples(st.just("say"), st.sampled_from(["user", "assistant", "custom"])),
     st.tuples(st.just("run"), st.tuples(st.sampled_from(["", "do", "again"]), st.booleans())),
     st.tuples(st.just("answer"), st.sampled_from(["", "done", "other"])),
+    st.tuples(st.just("turn"), st.sampled_from(["", "done", "other"])),
     st.tuples(st.just("mode"), st.sampled_from(["active", "passive", "off"])),
     st.tuples(st.just("reopen"), st.none()),
     st.tuples(st.just("compaction"), st.tuples(st.integers(0, 2), st.booleans())),
@@ -49,8 +50,9 @@ STEPS = st.one_of(
 )
 # Which reasons for a new projection each step can give to the next request.
 REASONS: dict[str, set[str]] = {
-    "run": {"run", "native"},
-    "answer": {"answer", "native"},
+    "run": {"run"},
+    "answer": {"answer"},
+    "turn": {"answer"},
     "mode": {"mode"},
     "reopen": {"session"},
     "compaction": {"compaction", "native"},
@@ -91,6 +93,13 @@ class Law:
         elif kind == "run":
             await talk.begin_run(value[0], has_anchor=value[1])
         elif kind == "answer":
+            await talk.answer(value)
+        elif kind == "turn":
+            await self.step("run", ("turn", True))
+            await self.check()
+            await self.step("patch", {"session": {"working": {"turn": talk.calls}}})
+            await self.check()
+            self.happened.add("turn")
             await talk.answer(value)
         elif kind == "mode":
             await talk.session.set_mode(value)
@@ -145,7 +154,7 @@ class Law:
 
 @holds("C10", "C11", "C17", "C18", "C19", "T24", "T30", "T31", "case agent 105", "case agent 107", "case agent 110")
 @settings(max_examples=60, deadline=None, print_blob=True)
-@given(st.lists(STEPS, max_size=25), st.sampled_from(["active", "passive"]), st.integers(0, 2**16))
+@given(st.lists(STEPS, min_size=10, max_size=40), st.sampled_from(["active", "passive"]), st.integers(0, 2**16))
 def test_a_reader_of_a_real_sessions_prompt_holds_the_true_state(steps: list[Any], mode: Any, seed: int) -> None:
     async def body() -> None:
         machine = SimulatedMachine(seed)

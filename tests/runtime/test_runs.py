@@ -147,6 +147,48 @@ async def test_the_barrier_holds_everything_beside_a_patch_in_active_mode_alone(
             assert not any(verdict.block for verdict in run.preflight([*calls, *twice]))
 
 
+@holds("L14", "L15", "L16")
+async def test_a_call_in_a_session_of_ten_thousand_entries_is_found_by_a_few_looks(tmp_path: Path) -> None:
+    def message(role: str, *blocks: Any, **more: Any) -> dict[str, Any]:
+        return {"type": "message", "message": {"role": role, "content": list(blocks), **more}}
+
+    def tool(call_id: str, name: str) -> dict[str, Any]:
+        return {"type": "toolCall", "id": call_id, "name": name, "arguments": {}}
+
+    entries: list[dict[str, Any]] = []
+    for number in range(2_500):
+        text = {"type": "text", "text": "x"}
+        entries += [message("user", text), message("assistant", text, tool(f"old{number}", "bash"))]
+        entries += [message("toolResult", toolCallId=f"old{number}"), {"type": "label"}]
+    entries += [message("assistant", tool("read", "read_state"), tool("patch", "patch_state"), tool("bash", "bash"))]
+    entries += [message("toolResult", toolCallId="read"), {"type": "label"}]
+    tree = {f"e{number}": {**entry, "parentId": f"e{number - 1}"} for number, entry in enumerate(entries)}
+    tree["e0"]["parentId"] = None
+    looks: list[str] = []
+
+    def entry_of(entry_id: str) -> Any:
+        looks.append(entry_id)
+        return tree.get(entry_id)
+
+    leaf = f"e{len(entries) - 1}"
+    async with session_of(tmp_path / "s") as session, session.run("go") as run:
+        await run.project([entry["message"] for entry in entries if entry["type"] == "message"])
+        for call_id, is_blocked in (("read", True), ("patch", False), ("bash", True)):
+            looks.clear()
+            verdict = run.preflight_call(call_id, entry_of, leaf)
+            assert verdict is not None
+            assert (verdict.id, verdict.block, len(looks)) == (call_id, is_blocked, 3)
+        looks.clear()
+        old = run.preflight_call("old2499", entry_of, leaf)
+        assert old is not None
+        assert (old.block, len(looks)) == (False, 6)
+        assert run.preflight_call("unknown", entry_of, leaf) is None
+        await session.set_mode("passive")
+        passive = run.preflight_call("bash", entry_of, leaf)
+        assert passive is not None
+        assert not passive.block
+
+
 @holds("L18", "store 3.4.2", "case agent 132", "L20", "case agent 133", "L21", "L22")
 async def test_only_a_finished_answer_without_tool_calls_is_accepted(tmp_path: Path) -> None:
     async with session_of(tmp_path / "s") as session:
