@@ -161,9 +161,15 @@ class Checkpointer:
     def _note_failure(self, error: StrataflowError) -> None:
         self._failure = error
         # Shared with Pi, everything must be in the files before the next batch (J7).
-        is_large = self._world.journal.size_bytes() > JOURNAL_BYTES_MAX
-        self._is_over_bound = is_large or self._world.shared_pi is not None
+        self._is_over_bound = self._is_large() or self._world.shared_pi is not None
         self._due.set()
+
+    def _is_large(self) -> bool:
+        try:
+            return self._world.journal.size_bytes() > JOURNAL_BYTES_MAX
+        except StoreError:
+            # Noting a failure must not fail itself: a commit that is stored may be waiting for its answer.
+            return self._is_over_bound
 
     def write(self) -> CheckpointReport:
         """Checkpoint in the calling thread, with the turn held: nobody else writes now.

@@ -130,12 +130,14 @@ def lag(folder: str, scale: Scale, progress: Progress) -> list[Figure]:
 async def _latest(folder: str, values: list[Any], count: int) -> list[float]:
     latest: list[float] = []
     late: list[float] = []
+    ticked = trio.Event()
 
     async def tick() -> None:
         while True:
             before = time.perf_counter()
             await trio.sleep(_TICK_S)
             late.append(time.perf_counter() - before - _TICK_S)
+            ticked.set()
 
     async with opened_runtime(folder) as runtime, trio.open_nursery() as nursery:
         session: Session = await open_session(runtime, 0)
@@ -143,10 +145,10 @@ async def _latest(folder: str, values: list[Any], count: int) -> list[float]:
         nursery.start_soon(tick)
         for turn in range(count):
             late.clear()
+            ticked = trio.Event()
             await patch(session, {"session": values[turn % 2]})
             await trio.sleep(5 * _TICK_S)
-            while not late:  # on a busy machine this task may wake before the one that ticks
-                await trio.sleep(_TICK_S)
+            await ticked.wait()  # on a busy machine this task may wake before the one that ticks
             latest.append(max(late))
         nursery.cancel_scope.cancel()
     return sorted(latest)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from typing import Any
 
 import pytest
@@ -385,6 +386,28 @@ async def test_the_fence_is_judged_after_a_reload_too(autojump_clock: MockClock)
         assert caught.value.code == "E_CHANGED"
         other.abandon()
         store.machine.kill("other")
+
+
+@holds("Ours-17", "J7")
+async def test_a_commit_is_not_refused_because_a_failed_checkpoint_can_not_ask_for_the_size_of_the_journal(
+    autojump_clock: MockClock,
+) -> None:
+    async with lone_store(share_with_pi=True) as store:
+        fail_unlink = fail_once("unlink", ".state-flow-publication.lock")
+        looks: list[str] = []
+
+        def fail_twice(name: str, path: str) -> None:
+            fail_unlink(name, path)
+            if name == "stat" and path.endswith("journal.db"):
+                looks.append(path)
+                if len(looks) == 2:  # the first asks whether the journal is the one that was opened
+                    raise OSError(errno.EIO, "injected")
+
+        store.machine.disk.before_operation = fail_twice
+        assert (await store.patch(1)).changed
+        assert store.numbers() == {1}
+        await trio.sleep(60)
+        assert (await store.patch(2)).changed
 
 
 @holds("Ours-17", "J7")
