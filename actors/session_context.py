@@ -54,6 +54,7 @@ class SessionContext:
       run: the present run's token.
       prompt: of that run, as long as its answer was not accepted.
       anchor: see ``observed_anchor``; None: not known.
+      has_sought: whether the run's first request was searched for its anchor. Later user messages only steer.
       handoff: the retained boundary of leaving active mode.
       has_conversation: whether messages of a conversation were ever seen.
       awaits_bootstrap: active was chosen when it was not known whether there is a conversation.
@@ -67,6 +68,7 @@ class SessionContext:
     run: object | None = None
     prompt: str | None = None
     anchor: float | None = None
+    has_sought: bool = False
     handoff: Handoff | None = None
     has_conversation: bool = False
     awaits_bootstrap: bool = False
@@ -86,7 +88,7 @@ class SessionContext:
 
     def begin_run(self, run: object, prompt: str, anchor: float | None, *, is_over_unfinished: bool) -> None:
         """A user's run begins (L9)."""
-        self.run, self.prompt, self.anchor = run, prompt, anchor
+        self.run, self.prompt, self.anchor, self.has_sought = run, prompt, anchor, False
         self.carried = end_projection(self.carried, "run")
         self.phase = next_rehydration_phase(self.phase, "prompt-over-unfinished" if is_over_unfinished else "prompt")
 
@@ -146,7 +148,8 @@ class SessionContext:
         """The host's messages of a request: find the message that began the run, if the host did not name it (C23)."""
         if len(messages) < self.seen:
             self.seen = 0  # the host cut: what is new among them is not known
-        if self.anchor is None and self.prompt is not None:
+        if self.anchor is None and self.prompt is not None and not self.has_sought:
+            self.has_sought = True
             users = [message for message in messages[self.seen :] if message.get("role") == "user"]
             # With an unknown past only a single one can be told for certain.
             if users and (self.seen or len(users) == 1):

@@ -351,6 +351,21 @@ async def test_a_run_sees_its_own_messages_from_the_prompt_on(tmp_path: Path) ->
         assert texts_of(request) == ["standing", ""]
 
 
+@holds("C10", "C23", "C25")
+async def test_a_message_that_steers_is_never_taken_for_the_one_that_began_the_run(tmp_path: Path) -> None:
+    async with session_of(tmp_path / "s") as session:
+        loop = AgentLoop(session)
+        loop.say("user", "again")
+        loop.say("user", "again")
+        async with session.run("again") as run:  # which of the two it is can not be told, so everything is kept
+            assert texts_of(await loop.ask(run)) == ["again", "again"]
+            loop.say("user", "steering")
+            assert texts_of(await loop.ask(run)) == ["again", "again", "steering"]
+            report = session.prefix_report()
+            assert report is not None
+            assert report.departure is None
+
+
 @holds("C21", "Ours-15", "case agent 114", "case agent 115", "case agent 113")
 async def test_recent_transitions_are_the_sessions_own_also_after_a_restart(tmp_path: Path) -> None:
     def recent(request: list[Any]) -> list[Any]:
