@@ -3,16 +3,20 @@
 from .actor import Actor, ActorRef, Request
 from .bell import PollingBell
 from .checkpointer import Checkpointer
+from .host_recorder import HostRecorder
 from .limits import PI_POLL_S, POLL_BEAT_S
 from .mailbox import Mailbox, MailboxStatistics
 from .ports import Clock, Ids, JournalBell, Threads
-from .session_actor import AcceptResponse, SelectMode, SessionActor, SessionCell
+from .session_actor import AcceptResponse, SelectMode, SessionActor
+from .session_cell import Choice, SessionCell
+from .session_context import SessionContext, has_answers, transitions_of, updates_for_nobody
 from .store_actor import StoreActor, StoreStatistics
 from .store_messages import Checkpoint, CloseScopes, Commit, OpenScopes, Refresh, refusal
 from .store_world import StoreWorld
 from .supervision import Budget, ChildSpec, Decision, Done, GiveUp, Outcome, Restart, decide
 from .supervisor import Supervisor, SupervisorStatistics, open_supervisor
 from .turn import Turn, check_pending
+from .waits import Wait, Waits
 from .watching import Listener, WatchHub
 
 __all__ = [
@@ -25,12 +29,14 @@ __all__ = [
     "Checkpoint",
     "Checkpointer",
     "ChildSpec",
+    "Choice",
     "Clock",
     "CloseScopes",
     "Commit",
     "Decision",
     "Done",
     "GiveUp",
+    "HostRecorder",
     "Ids",
     "JournalBell",
     "Listener",
@@ -45,6 +51,7 @@ __all__ = [
     "SelectMode",
     "SessionActor",
     "SessionCell",
+    "SessionContext",
     "StoreActor",
     "StoreStatistics",
     "StoreWorld",
@@ -52,9 +59,14 @@ __all__ = [
     "SupervisorStatistics",
     "Threads",
     "Turn",
+    "Wait",
+    "Waits",
     "WatchHub",
     "check_pending",
     "decide",
+    "has_answers",
     "open_supervisor",
     "refusal",
+    "transitions_of",
+    "updates_for_nobody",
 ]

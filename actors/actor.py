@@ -13,6 +13,7 @@ import attrs
 import trio
 
 from ..store import StrataflowError
+from .envelope import Envelope
 from .mailbox import Mailbox, MailboxStatistics
 
 ReplyT_co = TypeVar("ReplyT_co", covariant=True)
@@ -47,11 +48,11 @@ class ActorRef:
         return self._mailbox.name
 
     @overload
-    async def ask(self, message: Request[ReplyT_co]) -> ReplyT_co: ...
+    async def ask(self, message: Request[ReplyT_co], parked: Callable[[Envelope], None] | None = None) -> ReplyT_co: ...
     @overload
-    async def ask(self, message: object) -> Any: ...
-    async def ask(self, message: object) -> Any:
-        """Send ``message`` and return the reply, or raise the error, that the actor gives.
+    async def ask(self, message: object, parked: Callable[[Envelope], None] | None = None) -> Any: ...
+    async def ask(self, message: object, parked: Callable[[Envelope], None] | None = None) -> Any:
+        """Send ``message`` and return the reply, or raise the error, that the actor gives. ``parked``: see ``Mailbox``.
 
         Always a checkpoint. If it raises Cancelled, either the actor had not begun with the message, and nothing
         happened, or it had, and the work goes on to its end without this caller.
@@ -60,7 +61,7 @@ class ActorRef:
           StoreError: E_CLOSED, the actor did not begin with it; E_BROKEN, the actor died in the middle of it.
           StrataflowError: whatever the actor answered.
         """
-        return await self._mailbox.ask(message)
+        return await self._mailbox.ask(message, parked)
 
     async def tell(self, message: object) -> None:
         """Send ``message`` without waiting for its handling. If it raises Cancelled, nothing was sent."""

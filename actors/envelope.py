@@ -6,7 +6,7 @@ Its life (only ``Envelope.enter`` moves it)::
                         ^                   |   |                                      ^
                         +---- life ends ----+   +------------- reply, fail ------------+
 
-    WAITING, QUEUED, RECEIVED --sender leaves--> WITHDRAWN
+    WAITING, QUEUED, RECEIVED --sender leaves, or is made to leave--> WITHDRAWN
     WAITING --mailbox closes--> REFUSED          QUEUED --actor is gone for good--> REFUSED
     TAKEN --life ends--> REFUSED
 
@@ -136,6 +136,13 @@ class Envelope:
         finally:
             # Breaks the cycle error -> traceback -> this frame -> envelope -> error.
             self._error = None
+
+    @enable_ki_protection
+    def withdraw(self, error: StrataflowError) -> None:
+        """Let its parked asker leave with ``error``. Nothing if it was taken, has left, or has its answer (B5)."""
+        if self._sender is not None and self.state is not TAKEN:
+            self._post.sender_left(self)
+            self.wake(None, error)
 
     def _leave(self, _raise_cancel: object) -> Abort:
         self._sender = None

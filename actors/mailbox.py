@@ -7,7 +7,7 @@ Invariants:
   B2  Senders wait for room only while there is none, and get it in the order in which they came.
   B3  Envelopes are received in the order of their sending; those that one life received and did not take come first
       in the next.
-  B4  Every ask ends: in a reply, in an error, or in the Cancelled of its own asker.
+  B4  Every ask ends: in a reply, in an error, in the Cancelled of its own asker, or in its withdrawal by others.
 
 An asker parks itself and is woken by name, so a round trip costs two task switches. What lost: a memory channel for the
 request and an event for the reply (twice the wake-ups), a nursery per ask (twice the price of the whole round trip).
@@ -103,8 +103,10 @@ class Mailbox:
         await envelope.wait()
 
     @enable_ki_protection
-    async def ask(self, message: object) -> Any:
+    async def ask(self, message: object, parked: Callable[[Envelope], None] | None = None) -> Any:
         """Send ``message``, wait for room if need be, and return the actor's reply.
+
+        ``parked`` is called with the envelope before this task parks: others can let it leave, see ``withdraw`` there.
 
         Always a checkpoint. If it raises Cancelled, either the actor had not begun with the message, and nothing
         happened, or it had, and the work goes on to its end without this caller.
@@ -117,6 +119,8 @@ class Mailbox:
             await trio.lowlevel.checkpoint()
             raise self._closed_error()
         envelope = self._park_with(message, is_ask=True)
+        if parked is not None:
+            parked(envelope)
         return await envelope.wait()
 
     def _park_with(self, message: object, *, is_ask: bool) -> Envelope:

@@ -121,8 +121,9 @@ class Supervisor:
         return [*told.values()]
 
     def statistics(self) -> SupervisorStatistics:
-        """Numbers of this moment."""
-        return SupervisorStatistics(tuple(child.statistics() for child in self._children.values()), self._is_stopping)
+        """Numbers of this moment. May be asked for in another thread, so that it goes over a copy."""
+        children = [*self._children.values()]
+        return SupervisorStatistics(tuple(child.statistics() for child in children), self._is_stopping)
 
     # ---- one child -----------------------------------------------------------------------------------------------
 

@@ -9,15 +9,12 @@ import attrs
 import trio
 
 from ..actors import (
-    Actor,
     ActorRef,
     Checkpoint,
-    ChildSpec,
-    CloseScopes,
-    SessionActor,
     SessionCell,
     StoreWorld,
     Supervisor,
+    Waits,
     WatchHub,
 )
 from ..store import (
@@ -27,54 +24,30 @@ from ..store import (
     CheckpointReport,
     FlockLocks,
     Ground,
+    HostEntries,
     Json,
     LogEntry,
     MemoryStore,
     Mode,
     SessionAddress,
     Settings,
+    Status,
     StoreError,
     StrataflowError,
     lock_holder_pid,
     normalise_cwd,
     shown,
 )
+from .host_log import note_pending_fork
+from .inspection import inspect_store
 from .joining import leave_store
+from .prompt_desk import PromptDesk
+from .reports import CLOSE_DEADLINE_S, CloseReport, RuntimeEvent
 from .requests import Outcome, ask_outcome
 from .session import Session
 from .session_log import session_log
+from .session_table import Opening, SessionTable
 from .transactions_desk import TransactionDesk
-
-CLOSE_DEADLINE_S = 10.0
-_EVENTS_MAX = 1_000
-
-
-@final
-@attrs.frozen
-class CloseReport:
-    """What closing did.
-
-    Attributes:
-      was_last: no other process has the store open.
-      pi_lock_removed: Pi may use the store now (always true when it was shared with Pi).
-      left_behind: what could not be ended or written in time, in words; empty when all is well.
-      duration_s: how long it took.
-    """
-
-    was_last: bool
-    pi_lock_removed: bool
-    left_behind: tuple[str, ...]
-    duration_s: float
-
-
-@final
-@attrs.frozen
-class RuntimeEvent:
-    """Something that operators want to know: a failed checkpoint, a superseded scope, a replaced journal."""
-
-    name: str
-    time_ms: int
-    data: Json
 
 
 @final
@@ -88,12 +61,19 @@ class Runtime:
     _store: ActorRef
     _settings: Settings
     _events: deque[RuntimeEvent]
-    _cells: dict[tuple[str, str], tuple[SessionCell, ActorRef]] = attrs.field(factory=dict)
-    _opening: trio.Lock = attrs.field(factory=trio.Lock)
     _closing: trio.Lock = attrs.field(factory=trio.Lock)
     _report: CloseReport | None = None
     _is_closing: bool = False
+    _waits: Waits = attrs.field(factory=Waits, init=False)
+    prompts: PromptDesk = attrs.Factory(lambda self: PromptDesk(self._world), takes_self=True)
     desk: TransactionDesk = attrs.Factory(lambda self: TransactionDesk(self._world), takes_self=True)
+    _sessions: SessionTable = attrs.field(
+        init=False,
+        default=attrs.Factory(
+            lambda self: SessionTable(self._world, self._state, self._supervisor, self._store, self._settings),
+            takes_self=True,
+        ),
+    )
 
     def __repr__(self) -> str:
         return f"<Runtime {shown(self.store_path)}{' closed' if self._is_closing else ''}>"
@@ -118,13 +98,17 @@ class Runtime:
         """Who waits for changes of memory."""
         return self._world.hub
 
-    async def open_session(self, cwd: str, session_id: str = "main", mode: Mode | None = None) -> Session:
+    async def open_session(
+        self, cwd: str, session_id: str = "main", mode: Mode | None = None, *, entries: HostEntries | None = None
+    ) -> Session:
         """Open a session of this store.
 
         Args:
           cwd: an absolute working directory; it need not exist.
           session_id: names the session in its directory; an existing folder ``<id>`` or ``*_<id>`` is used.
           mode: selected for this session, also an existing one; None keeps its own, or takes the default for new ones.
+          entries: the session's own log, which then says what its mode is; memory adds checkpoints and markers to it.
+            Without one its files say it. Not looked at if the session is open already.
 
         Always a checkpoint. If it raises Cancelled, the session was not opened; what it needs may have been created.
 
@@ -135,28 +119,37 @@ class Runtime:
         self.check()
         if mode is not None and mode not in MODES:
             raise CallError("E_SHAPE", f"mode {shown(mode)} is not one of {', '.join(MODES)}")
-        cwd = normalise_cwd(cwd)
-        async with self._opening:
-            found = self._cells.get((cwd, session_id))
-            if found is not None and found[0].is_closed:
-                # Whoever closed it was cancelled meanwhile.
-                await self._end(found[0])
-                found = None
-            if found is None:
-                cell = SessionCell(cwd, session_id, on_change=self.hub.wake_those_of)
-                settings = self._settings
-                store = self._store
+        return await self._open(normalise_cwd(cwd), session_id, Opening(mode, entries))
 
-                def start() -> Actor:
-                    return SessionActor(cell, store, mode, settings.mode or "off", settings.inactive_mode)
-
-                actor = await self._supervisor.start(ChildSpec(_name(cell), start))
-                found = self._cells[cwd, session_id] = (cell, actor)
-                mode = None
-        session = Session(found[0], self._store, found[1], self._state, self)
-        if mode is not None and mode != found[0].mode:
-            await session.set_mode(mode)
+    async def _open(self, cwd: str, session_id: str, opening: Opening) -> Session:
+        cell, actor, is_new = await self._sessions.open(cwd, session_id, opening)
+        session = Session(cell, self._store, actor, self._state, self)
+        if not is_new and opening.mode is not None and opening.mode != cell.mode:
+            await session.set_mode(opening.mode)
         return session
+
+    async def fork_session(self, parent: SessionCell, child_id: str, entries: HostEntries | None) -> Session:
+        """See ``Session.fork``."""
+        self.check()
+        if parent.session_id == child_id:
+            raise StoreError("E_BRANCH", f"session {shown(child_id)} can not be forked to itself: name another id")
+        if parent.mode == "off" and entries is not None:
+            # A later life of the child must know of it too (store 6.4.6).
+            note_pending_fork(entries, child_id, parent.session_id, self._world.clock.wall_ms())
+        return await self._open(parent.cwd, child_id, Opening(parent.mode, entries, parent.session_id))
+
+    async def inspect(self, cwd: str, session_id: str = "main") -> Status:
+        """How a session and its store are, looked at from outside, whatever mode it is in: nothing is opened, selected
+        or written (L39). What can not be read is part of it, never empty.
+
+        Always a checkpoint. It changes nothing, so Cancelled loses nothing.
+
+        Raises:
+          ConfigError, StoreError: the store can not be read at all, or the name is a bad one.
+        """
+        self.check()
+        look, limit = inspect_store(store=self.store_path), self._state.history_limit
+        return await self._world.threads.work(lambda: look.status(normalise_cwd(cwd), session_id, limit))
 
     async def checkpoint(self) -> CheckpointReport:
         """Write everything accepted to the canonical files now.
@@ -179,7 +172,7 @@ class Runtime:
           StoreError: E_DISK, E_CORRUPT, E_BROKEN, E_CLOSED.
         """
         self.check()
-        return await ask_outcome(self._store, request_id)
+        return await ask_outcome(self._store, request_id, self._waits)
 
     def check(self) -> None:
         """Raise StoreError E_CLOSED if this runtime is closed, or belongs to the process this one was forked from."""
@@ -218,20 +211,7 @@ class Runtime:
 
     async def close_session(self, cell: SessionCell) -> None:
         """Close one session (``Session.aclose``)."""
-        # At once and for all handles; whoever opens the session again meanwhile waits for the end of this.
-        cell.close()
-        async with self._opening:
-            await self._end(cell)
-
-    async def _end(self, cell: SessionCell) -> None:
-        """End what serves a session. Until that is done the session stays known, so that nobody starts it twice."""
-        known = self._cells.get((cell.cwd, cell.session_id))
-        if known is None or known[0] is not cell:
-            return
-        await self._supervisor.stop_child(_name(cell))
-        if cell.address is not None and not self._is_closing:
-            await self._store.ask(CloseScopes(cell.address))
-        del self._cells[cell.cwd, cell.session_id]
+        await self._sessions.close(cell)
 
     async def aclose(self, deadline: float = CLOSE_DEADLINE_S) -> CloseReport:
         """Close: accept nothing more, finish what is accepted, write it to the canonical files, leave the store.
@@ -241,6 +221,8 @@ class Runtime:
         """
         started = trio.current_time()
         self._is_closing = True
+        self._sessions.withdraw_all()
+        self._waits.withdraw(StoreError("E_CLOSED", f"{self.store_path}: this runtime was closed meanwhile"), "read")
         self.hub.wake()
         left: list[str] = []
         # Shielded, so that a cancelled program still leaves a store that others can use at once. It ends at the
@@ -293,7 +275,3 @@ class Runtime:
 def _turn_holder(ground: Ground) -> int | None:
     stat = ground.disk.stat(ground.layout.private(TURN_LOCK))
     return None if stat is None else lock_holder_pid(stat.device, stat.inode)
-
-
-def _name(cell: SessionCell) -> str:
-    return f"session {cell.session_id} in {cell.cwd}"

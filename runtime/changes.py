@@ -6,30 +6,43 @@ an earlier call with that id may have been accepted.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, TypeVar, final
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, final
 
 import attrs
 import trio
 
-from ..actors import AcceptResponse, ActorRef, Commit, Request, SelectMode, SessionCell, refusal
+from ..actors import (
+    AcceptResponse,
+    ActorRef,
+    CloseScopes,
+    Commit,
+    SelectMode,
+    SessionCell,
+    Wait,
+    refusal,
+    updates_for_nobody,
+)
 from ..store import (
     MODES,
+    SCOPES,
     CallError,
     Draft,
-    Json,
     Mode,
     Receipt,
-    ScopeName,
-    SessionAddress,
     StoreError,
     check_patch_arguments,
+    compact,
+    found_by,
     shown,
+    with_updates,
 )
+from ..store.projection import AcceptedCall
 from .call_arguments import response_text
+from .diagnostics import Diagnostics
 from .requests import check_request_id
 
-ReplyT = TypeVar("ReplyT")
 Admit = Callable[[], None]
 
 
@@ -45,54 +58,105 @@ class Changes:
     _cell: SessionCell
     _store: ActorRef
     _actor: ActorRef
+    _diagnostics: Diagnostics
 
-    async def patch(self, arguments: Any, admit: Admit, request_id: str | None) -> Receipt:
+    async def patch(self, arguments: Any, admit: Admit, request_id: str | None, call_id: str | None = None) -> Receipt:
         """``patch_state`` with the arguments as a model gives them."""
         check_request_id(request_id)
+        if not self._diagnostics.is_on:
+            return await self._patch(arguments, admit, request_id, call_id)
+        with self._diagnostics.of_patch(self._cell, arguments, call_id):
+            return await self._patch(arguments, admit, request_id, call_id)
+
+    async def _patch(self, arguments: Any, admit: Admit, request_id: str | None, call_id: str | None) -> Receipt:
+        cell = self._cell
         try:
-            address = self._cell.writable()
+            address = cell.writable()
             patches = check_patch_arguments(arguments)
         except CallError as error:
             return await self._store.ask(refusal(error, request_id, admit))
-        return await self._store.ask(Commit(_patch(address, patches, admit, request_id)))
+        is_remembered, wait = False, Wait("patch")
+
+        def stage(draft: Draft) -> Receipt:
+            nonlocal is_remembered
+            admit()
+            wait.admit()
+            present = cell.writable()
+            if present is not address and present != address:  # T9 row 10
+                raise CallError("E_SELECTION", "the session's memory was selected anew meanwhile; call again")
+            count = len(draft.rows)
+            receipt = draft.stage_patch(address, patches, request_id)
+            is_remembered = request_id is not None and len(draft.rows) == count
+            cell.context.note_own(receipt.transition_id)
+            return receipt
+
+        receipt = await cell.waits.ask(wait, self._store, Commit(stage))
+        if receipt.changed:
+            cell.note_accepted()
+        if is_remembered and cell.context.carried.projection_id is None:
+            return receipt  # the first outcome once more, and nobody was told anything to set right
+        return self._reconciled(receipt, patches, call_id)
+
+    def _reconciled(self, receipt: Receipt, patches: Any, call_id: str | None) -> Receipt:
+        """The receipt with what it tells besides. Without a prompt that was told anything, only when it is asked."""
+        cell = self._cell
+        context, mode, after = cell.context, cell.mode, cell.states()
+        if after is None:
+            return receipt
+
+        def call() -> AcceptedCall:
+            scopes = dict(zip(SCOPES, after, strict=True))
+            before = found_by(receipt) or scopes
+            return AcceptedCall(patches, before, scopes, receipt.cascaded, mode=mode, call_id=call_id)
+
+        if context.carried.projection_id is None:
+            return with_updates(receipt, lambda: updates_for_nobody(call(), compact))
+        updates = context.acknowledge(call(), compact)
+        return with_updates(receipt, lambda: updates)
 
     async def respond(self, arguments: Any, admit: Admit, request_id: str | None) -> Receipt:
-        """``accept_response`` with the arguments as a program gives them."""
+        """``accept_response`` with the arguments as a program gives them. A waiting older answer gives way (L20)."""
         check_request_id(request_id)
-        try:
-            text = response_text(arguments)
-        except CallError as error:
-            return await self._store.ask(refusal(error, request_id, admit))
-        return await self._withdrawable(lambda admit: AcceptResponse(text, admit, request_id), admit)
+        cell = self._cell
+        with self._diagnostics.of_answer(cell, arguments):
+            try:
+                text = response_text(arguments)
+            except CallError as error:
+                return await self._store.ask(refusal(error, request_id, admit))
+            newer = StoreError("E_ABORTED", "a newer answer superseded this one; it was not stored")
+            cell.waits.withdraw(newer, "answer")
+            wait = Wait("answer")
+            with cell.waits.begin(wait):
+                return await self._actor.ask(AcceptResponse(text, admit, request_id, wait, cell.context.run))
 
     async def select(self, mode: Any, admit: Admit) -> Mode:
-        """``set_mode``."""
+        """``set_mode``: off holds at once and asks nobody, passive holds before it is stored, active afterwards."""
         if mode not in MODES:
             raise CallError("E_SHAPE", f"mode {shown(mode)} is not one of {', '.join(MODES)}")
-        return await self._withdrawable(lambda admit: SelectMode(mode, admit), admit)
-
-    async def _withdrawable(self, message: Callable[[Admit], Request[ReplyT]], admit: Admit) -> ReplyT:
-        """Ask the session's actor. A caller that is cancelled before the change is staged withdraws it (store 3.4.5):
-        the actor has begun with the message by then, but the store has not."""
-        is_withdrawn = False
-
-        def admit_unless_withdrawn() -> None:
-            if is_withdrawn:
-                raise StoreError("E_ABORTED", "the caller was cancelled; nothing was stored")
+        cell = self._cell
+        if mode == "off":
             admit()
-
+            address = cell.address
+            cell.turn_off()
+            if address is not None:
+                with suppress(trio.WouldBlock, StoreError):
+                    self._store.tell_nowait(CloseScopes(address))
+            await trio.lowlevel.checkpoint()
+            return cell.mode
+        choice = cell.choose(mode)
+        if mode == "passive":
+            cell.go_passive()
+        choice.askers += 1
         try:
-            return await self._actor.ask(message(admit_unless_withdrawn))
+            return await self._actor.ask(SelectMode(mode, admit, choice))
         except trio.Cancelled:
-            is_withdrawn = True
+            # Passive holds already, so it is stored all the same, also if the actor had not begun with it. Active is
+            # given up if nobody else waits for it.
+            if mode == "passive" and not choice.is_done:
+                with suppress(trio.WouldBlock, StoreError):
+                    self._actor.tell_nowait(SelectMode(mode, choice=choice, is_told=True))
+            elif choice.askers == 1 and mode == "active":
+                choice.wait.withdraw(StoreError("E_ABORTED", "the caller was cancelled; nothing was stored"))
             raise
-
-
-def _patch(
-    address: SessionAddress, patches: Mapping[ScopeName, Json], admit: Admit, request_id: str | None
-) -> Callable[[Draft], Receipt]:
-    def stage(draft: Draft) -> Receipt:
-        admit()
-        return draft.stage_patch(address, patches, request_id)
-
-    return stage
+        finally:
+            choice.askers -= 1

@@ -16,6 +16,7 @@ from ..store import (
     TURN_LOCK,
     CheckpointReport,
     Durability,
+    FindMissing,
     Ground,
     Journal,
     KernelLock,
@@ -33,6 +34,7 @@ from ..store import (
     load_for_writing,
     make_folders,
     note_ground,
+    nothing_missing,
     prepare_shared,
 )
 
@@ -52,6 +54,9 @@ class Seams:
     ids: Ids
     open_journal: OpenJournal
     open_bell: Callable[[Ground], JournalBell] = lambda ground: PollingBell()
+    find_missing: FindMissing = nothing_missing
+    # Adds a line to the diagnostics log, if the operator wants one.
+    append_log: Callable[[bytes], None] | None = None
 
 
 @attrs.frozen

@@ -25,14 +25,16 @@ from ..store import (
     read_settings,
     shown,
 )
-from .assembly import CLOSE_DEADLINE_S, Runtime, RuntimeEvent
+from .assembly import Runtime
 from .bell import open_bell
+from .diagnostics import Diagnostics, LogFile
 from .joining import Choices, Seams, join_store, leave_store
 from .places import agent_folder, store_folder
+from .prompt_desk import PromptDesk
+from .reports import CLOSE_DEADLINE_S, EVENTS_MAX, RuntimeEvent
+from .sources import missing_sources
 from .threads import open_threads
 from .world import RandomIds, SystemClock, pause
-
-_EVENTS_MAX = 1_000
 
 
 @asynccontextmanager
@@ -69,7 +71,10 @@ async def open_runtime(
     locks = FlockLocks(above)
     ground = Ground(RealDisk(above), locks, RealProcessTable(), Layout(root))
     async with open_threads(locks) as threads:
-        seams = Seams(ground, threads, SystemClock(), RandomIds(), _open_journal, open_bell)
+        log = LogFile(agent_folder(agent_dir), root)
+        seams = Seams(
+            ground, threads, SystemClock(), RandomIds(), _open_journal, open_bell, missing_sources, log.append
+        )
         async with open_runtime_in(seams, durability, history_limit, share_with_pi) as runtime:
             yield runtime
 
@@ -88,7 +93,7 @@ async def open_runtime_in(
     limit = settings.history_limit if history_limit is None else history_limit
     if type(limit) is not int or not 0 <= limit <= HISTORY_LIMIT_MAX:
         raise ConfigError("E_CONFIG", f"history limit {shown(limit)} is not an integer from 0 to {HISTORY_LIMIT_MAX}")
-    events: deque[RuntimeEvent] = deque(maxlen=_EVENTS_MAX)
+    events: deque[RuntimeEvent] = deque(maxlen=EVENTS_MAX)
 
     def report(name: str, **data: Any) -> None:
         shown_data = {key: str(value) if isinstance(value, Exception) else value for key, value in data.items()}
@@ -99,7 +104,10 @@ async def open_runtime_in(
         runtime: Runtime | None = None
         try:
             actor = await supervisor.start(ChildSpec("store", _store_starter(world, state)))
-            runtime = Runtime(world, state, supervisor, actor, settings, events)
+            append = seams.append_log if settings.logging else None
+            diagnostics = Diagnostics(append, world.clock.wall_ms, report)
+            prompts = PromptDesk(world, diagnostics, seams.find_missing)
+            runtime = Runtime(world, state, supervisor, actor, settings, events, prompts=prompts)
             yield runtime
         finally:
             # Without the shield a cancelled program would leave its lock towards Pi behind. It ends: both calls are

@@ -11,7 +11,7 @@ from typing import Any, Final, Literal, final
 
 import attrs
 
-from ..actors import ActorRef, Commit
+from ..actors import ActorRef, Commit, Wait, Waits
 from ..store import CallError, Draft, Json, Receipt, StrataflowError, shown
 from .call_arguments import is_text
 
@@ -56,7 +56,7 @@ def check_request_id(request_id: Any) -> None:
         raise CallError("E_SHAPE", text, pointer="/request_id")
 
 
-async def ask_outcome(store: ActorRef, request_id: str) -> Outcome:
+async def ask_outcome(store: ActorRef, request_id: str, waits: Waits) -> Outcome:
     """What became of a call, once everything is decided that the store actor has begun with before."""
     check_request_id(request_id)
     if request_id is None:
@@ -68,4 +68,4 @@ async def ask_outcome(store: ActorRef, request_id: str) -> Outcome:
             return Outcome("accepted", receipt=found)
         return Outcome("unseen") if found is None else Outcome("refused", error=found)
 
-    return await store.ask(Commit(look))
+    return await waits.ask(Wait("read"), store, Commit(look))

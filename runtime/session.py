@@ -6,12 +6,8 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Literal, TypeVar, final
 
 import attrs
-import trio
 
-from ..actors import Refresh
 from ..store import (
-    Json,
-    LogEntry,
     Mode,
     ReadResult,
     Receipt,
@@ -23,9 +19,7 @@ from ..store import (
 )
 from .call_arguments import no_members, only_member, read_arguments
 from .changes import always
-from .session_handle import SessionHandle
-from .session_log import LOG_LIMIT_DEFAULT
-from .session_status import session_status
+from .session_reports import SessionReports
 from .transactions import Transaction, TransactionContext
 from .transactions_again import TRANSACT_ATTEMPTS, Transacting
 from .watching import Watch, begin_watch, wait_for
@@ -35,7 +29,7 @@ T = TypeVar("T")
 
 @final
 @attrs.frozen(eq=False, repr=False)
-class Session(SessionHandle):
+class Session(SessionReports):
     """One session of a store, open in this process. Made by ``runtime.open_session``.
 
     Every method raises StoreError E_CLOSED once the session or its runtime is closed, and in a forked child.
@@ -50,6 +44,7 @@ class Session(SessionHandle):
         cwd: Mapping[str, Any] | None = None,
         session: Mapping[str, Any] | None = None,
         request_id: str | None = None,
+        call_id: str | None = None,
     ) -> Receipt:
         """Change memory: the patches of one to three scopes, all of them or none.
 
@@ -58,6 +53,9 @@ class Session(SessionHandle):
 
         ``request_id``: your own name for this call, 1 to 200 characters that no other call of the store has. Asking
         again with it returns the first outcome, whatever else is given: see ``Runtime.outcome``.
+
+        What the author could not foresee is in ``receipt.state_updates`` and counts as told to the model. ``call_id``:
+        of the tool call whose result carries it; if that is missing in the next request, the request tells it.
 
         Always a checkpoint. If it raises Cancelled, nothing was written, or the change completes whole.
 
@@ -68,7 +66,7 @@ class Session(SessionHandle):
         given = {"global": global_, "cwd": cwd, "session": session}
         self._check()
         patches = {name: patch for name, patch in given.items() if patch is not None}
-        return await self._changes.patch(patches, always, request_id)
+        return await self._changes.patch(patches, always, request_id, call_id)
 
     async def accept_response(self, text: str, *, request_id: str | None = None) -> Receipt:
         """End the session's run with its final answer ``text``, which becomes the session's ``response``.
@@ -174,27 +172,6 @@ class Session(SessionHandle):
         await self._before_reading(fresh)
         return compact(read_shared(self._state.view(self._cell.readable()), arguments).to_json())
 
-    async def _before_reading(self, fresh: bool) -> None:
-        self._check()
-        if fresh:
-            await self._store.ask(Refresh())
-        else:
-            await trio.lowlevel.checkpoint()
-
-    async def log(self, path: str | None = None, limit: int = LOG_LIMIT_DEFAULT) -> list[LogEntry]:
-        """Who changed what this session can read: the newest ``limit`` transitions that are retained, only those that
-        touched ``path`` if there is one, the newest last. Private memory of other sessions is not in it.
-
-        Always a checkpoint. It changes nothing, so Cancelled loses nothing.
-
-        Raises:
-          CallError: E_OFF; E_SHAPE for another limit than a number from 1 on.
-          ReadError: E_PATH; E_READ_SHAPE for a path with an offset or of a stored record.
-          StoreError: E_DISK, E_CORRUPT, E_CLOSED.
-        """
-        await self._before_reading(False)
-        return await self._lifetime.log_for(self._cell.readable(), path, limit)
-
     # -- watching -----------------------------------------------------------------------------------------------
 
     def watch(self, *paths: str) -> Watch:
@@ -229,15 +206,22 @@ class Session(SessionHandle):
     # -- as a model calls ---------------------------------------------------------------------------------------
 
     async def call(
-        self, name: str, arguments: Any, *, admit: Callable[[], None] | None = None, request_id: str | None = None
-    ) -> Json:
-        """One of the tools as a model calls it, arguments unchecked: ``patch_state``, ``read_state``,
-        ``accept_response``, ``set_mode`` or ``status``. Returns the JSON of the result.
+        self,
+        name: str,
+        arguments: Any,
+        *,
+        admit: Callable[[], None] | None = None,
+        request_id: str | None = None,
+        call_id: str | None = None,
+    ) -> Any:
+        """One of the calls of the tool protocol, arguments unchecked: ``patch_state`` and ``read_state`` as a model
+        makes them, ``accept_response``, ``set_mode``, ``status``, ``begin_run``, ``context``, ``preflight``,
+        ``fork``. Returns the JSON of the result.
 
         ``admit``: called at the moment from which a change can not be withdrawn any more, perhaps several times. If it
         raises a StrataflowError, nothing is stored and the call raises that. Must not wait.
 
-        ``request_id``: as for ``patch_state``; for ``patch_state`` and ``accept_response`` only.
+        ``request_id``, ``call_id``: as for ``patch_state``; the first for ``patch_state`` and ``accept_response`` only.
 
         Cancellation as in the method of that name.
 
@@ -249,7 +233,7 @@ class Session(SessionHandle):
         admit = admit or always
         match name:
             case "patch_state":
-                return (await self._changes.patch(arguments, admit, request_id)).to_json()
+                return (await self._changes.patch(arguments, admit, request_id, call_id)).to_json()
             case "accept_response":
                 receipt = await self._changes.respond(arguments, admit, request_id)
                 return {"changed": receipt.changed, "step": receipt.step, "revision": receipt.revision}
@@ -264,12 +248,9 @@ class Session(SessionHandle):
             case "status":
                 no_members(arguments)
                 return await self.status()
+            case "begin_run" | "context" | "preflight" | "fork":
+                return await self._call_run(name, arguments)
         raise RequestError("E_REQUEST", f"there is no call {shown(name)}", call=str(name)[:96])
-
-    async def status(self) -> Json:
-        """How this session is: mode, revision, step, history depth, sizes in bytes, problems. Changes nothing."""
-        await self._before_reading(False)
-        return {**session_status(self._cell, self._state), **await self._lifetime.status()}
 
     async def aclose(self) -> None:
         """Close this session; the store stays open for others. Idempotent.

@@ -22,7 +22,11 @@ class SessionHandle:
     _state: MemoryStore
     _lifetime: Lifetime
     _changes: Changes = attrs.field(
-        init=False, default=attrs.Factory(lambda self: Changes(self._cell, self._store, self._actor), takes_self=True)
+        init=False,
+        default=attrs.Factory(
+            lambda self: Changes(self._cell, self._store, self._actor, self._lifetime.prompts.diagnostics),
+            takes_self=True,
+        ),
     )
 
     def __repr__(self) -> str:
@@ -44,6 +48,15 @@ class SessionHandle:
     def mode(self) -> Mode:
         """The selected mode."""
         return self._cell.mode
+
+    @property
+    def indicator(self) -> str | None:
+        """The session's state in one word for a status bar: ``state-flow active (blocked)``; None in off mode (L34)."""
+        cell = self._cell
+        if cell.mode == "off":
+            return None
+        is_blocked = cell.mode == "active" and cell.problem is not None
+        return f"state-flow {cell.mode}{' (blocked)' if is_blocked else ''}"
 
     def _check(self) -> None:
         self._lifetime.check()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import attrs
+
 from ..actors import SessionCell
-from ..store import SCOPES, Json, MemoryStore, plane_sizes
+from ..store import SCOPES, Json, MemoryStore, Mode, Status, plane_sizes, status_in
 
 
 def session_status(cell: SessionCell, state: MemoryStore) -> Json:
@@ -27,3 +29,28 @@ def session_status(cell: SessionCell, state: MemoryStore) -> Json:
         "blocked": str(problem) if problem else None,
         "unreadable": {name: str(state.errors[scope]) for name, scope in address.scopes() if scope in state.errors},
     }
+
+
+def session_overview(cell: SessionCell, state: MemoryStore, root: str) -> Status | None:
+    """The whole status of an open session (L35); None in off mode, which has no memory in this process."""
+    address = cell.address
+    if address is None:
+        return None
+    fence = state.fences.get(address.scope("session"))
+    problem = cell.problem or (fence.error if fence else None)
+    # Active memory that can not be read keeps the model away; whatever else is wrong only pauses writing.
+    is_blocked = cell.mode == "active" and cell.problem is not None and cell.problem.code != "E_FENCED"
+    reason = None if problem is None else str(problem)
+    return attrs.evolve(
+        status_in(state, root, address),
+        mode=cell.mode,
+        pending=pending_mode(cell),
+        blocked=reason if is_blocked else None,
+        paused=None if is_blocked else reason,
+    )
+
+
+def pending_mode(cell: SessionCell) -> Mode | None:
+    """The mode that is being selected while another one holds (L5)."""
+    choice = cell.choice
+    return choice.mode if choice is not None and not choice.is_done and choice.mode != cell.mode else None

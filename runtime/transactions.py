@@ -18,7 +18,7 @@ from typing import Any, NoReturn, final
 
 import attrs
 
-from ..actors import ActorRef, Commit, SessionCell, refusal
+from ..actors import ActorRef, Commit, SessionCell, Wait, refusal
 from ..store import (
     Attempt,
     CallError,
@@ -68,16 +68,22 @@ class Home:
         Always a checkpoint. If it raises Cancelled, nothing was written, or the change completes whole.
         """
         self.check()
+        cell, wait = self.cell, Wait("patch")
         try:
-            address = self.cell.writable() if attempt.work.names else self.cell.readable()
+            address = cell.writable() if attempt.work.names else cell.readable()
         except CallError as error:
             return await self.store.ask(refusal(error, request_id, always))
 
         def stage(draft: Draft) -> Receipt:
-            return stage_transaction(draft, address, attempt, request_id, given_up=given_up)
+            wait.admit()
+            receipt = stage_transaction(draft, address, attempt, request_id, given_up=given_up)
+            cell.context.note_own(receipt.transition_id)
+            return receipt
 
-        receipt = await self.store.ask(Commit(stage))
+        receipt = await cell.waits.ask(wait, self.store, Commit(stage))
         self.desk.note_look()
+        if receipt.changed:
+            cell.note_accepted()
         return receipt
 
 

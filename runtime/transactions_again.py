@@ -16,7 +16,7 @@ from typing import Final, Generic, TypeVar, cast, final
 
 import attrs
 
-from ..actors import Refresh
+from ..actors import Refresh, Wait
 from ..store import Attempt, CallError, ConflictError, moment_of, shown
 from .requests import check_request_id
 from .transactions import Home, Retry, Transaction
@@ -61,7 +61,7 @@ class Transacting(Generic[T]):
             if conflicts or desk.queue.is_hot(home.cell):
                 async with desk.queue.turn(conflicts) as turn:
                     # What others did while we waited is news: without it this attempt would be in vain.
-                    await home.store.ask(Refresh())
+                    await home.cell.waits.ask(Wait("read"), home.store, Refresh())
                     desk.note_look()
                     found = await self._attempt(turn)
             else:

@@ -38,8 +38,24 @@ from .disk_paths import check_path, disk_refusal, wrong_kind
 from .doctor import diagnose
 from .documents import MODES, Mode, RunRecord
 from .draft import Draft
+from .draft_forks import check_fork, stage_fork
+from .draft_runs import (
+    FindMissing,
+    nothing_missing,
+    stage_activation,
+    stage_bootstrap,
+    stage_preparation,
+)
 from .findings import Diagnosis, Finding
 from .foreign import Stamp, write_aside
+from .host_entries import (
+    CHECKPOINT_ENTRY,
+    MARKER_ENTRY,
+    HostEntries,
+    HostPolicy,
+    checkpoint_data,
+    read_policy,
+)
 from .journal import SqliteJournal
 from .journal_reader import JournalReader
 from .journal_types import (
@@ -60,6 +76,7 @@ from .layout import (
     TURN_LOCK,
     Layout,
     SessionAddress,
+    check_session_id,
     cwd_key,
     normalise_cwd,
     session_key,
@@ -96,13 +113,13 @@ from .ports import (
 )
 from .reader import StoreLook, StoreReader
 from .rebuild import RebuildReport, rebuild
-from .receipts import Receipt
+from .receipts import Receipt, found_by, with_updates
 from .renames import finish_prepared
 from .requests import Refusals, Requests, Told, is_refusal, recalled
 from .rows import Durability, NewRow, Row, RowKind, ScopePart
 from .settings import Settings, read_settings, settings_from
 from .shared_pi import SharedPiLock, prepare_shared, renew_shared
-from .status import Status, plane_sizes, status_of
+from .status import Status, plane_sizes, status_in, status_of
 from .transactions import TRANSACTION_STEPS_MAX, Attempt, ReadProjection, stage_transaction
 from .transactions_conflict import explained
 from .transactions_moment import Moment, moment_of
@@ -110,9 +127,11 @@ from .unlock import UnlockReport, unlock
 from .watched_paths import Change, WatchedPaths
 
 __all__ = [
+    "CHECKPOINT_ENTRY",
     "CHECKPOINT_LOCK",
     "HISTORY_LIMIT_DEFAULT",
     "HISTORY_LIMIT_MAX",
+    "MARKER_ENTRY",
     "MODES",
     "NOTHING",
     "OPEN_LOCK",
@@ -141,9 +160,12 @@ __all__ = [
     "Fence",
     "FileKind",
     "FileStat",
+    "FindMissing",
     "Finding",
     "FlockLocks",
     "Ground",
+    "HostEntries",
+    "HostPolicy",
     "Journal",
     "JournalReader",
     "JournalView",
@@ -203,10 +225,13 @@ __all__ = [
     "WatchedPaths",
     "apply_patch",
     "changed_scopes",
+    "check_fork",
     "check_index",
     "check_patch_arguments",
     "check_path",
+    "check_session_id",
     "checkpoint",
+    "checkpoint_data",
     "compact",
     "cwd_key",
     "detach",
@@ -215,6 +240,7 @@ __all__ = [
     "explained",
     "find_session",
     "finish_prepared",
+    "found_by",
     "is_refusal",
     "join",
     "keep_pi_out",
@@ -228,6 +254,7 @@ __all__ = [
     "moment_of",
     "normalise_cwd",
     "note_ground",
+    "nothing_missing",
     "old_formats",
     "overlay",
     "parse_strict",
@@ -235,6 +262,7 @@ __all__ = [
     "prepare_shared",
     "pretty",
     "read",
+    "read_policy",
     "read_settings",
     "read_shared",
     "rebuild",
@@ -246,10 +274,16 @@ __all__ = [
     "session_key",
     "settings_from",
     "shown",
+    "stage_activation",
+    "stage_bootstrap",
+    "stage_fork",
+    "stage_preparation",
     "stage_transaction",
+    "status_in",
     "status_of",
     "unlock",
     "wanted_scopes",
+    "with_updates",
     "write_aside",
     "wrong_kind",
 ]

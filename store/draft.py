@@ -95,10 +95,10 @@ class Draft:
         run = trio[2].run
         if run is None:
             if mode == "active":
-                self._create(address, trio, mode)
+                self.create(address, trio, RunRecord(mode))
         elif run.mode != mode:
             kept = attrs.evolve(run, mode=mode)
-            self._add(
+            self.add(
                 "lifecycle", address, trio, run=attrs.evolve(kept, specification=None) if mode == "active" else kept
             )
         return mode
@@ -109,7 +109,7 @@ class Draft:
         if trio[2].run is not None and trio[2].lineage is None:
             self.position += 1
             lineage = fresh_lineage(f"files:{self.new_id()}", self.position)
-            self._add("origin", address, trio, lineage=lineage, boundary=lineage.known[0])
+            self.add("origin", address, trio, lineage=lineage, boundary=lineage.known[0])
 
     def problem_of(self, address: SessionAddress) -> StrataflowError | None:
         """Why this session can not be written: a scope of it can not be read, or holds an old format."""
@@ -183,11 +183,11 @@ class Draft:
     ) -> Receipt:
         """Take a staged call over into the draft. ``trio`` is what it was staged on, ``ended`` the run it ends."""
         count = len(self.rows)
-        before = Before(_values(trio), staged.records) if staged.changed else None
+        before = Before(_states(trio), staged.records) if staged.changed else None
         trio, transition = self._moved_on(address, trio, staged, ended)
         if request_id is not None and len(self.rows) == count:
             # It changed nothing, and yet it must not change anything when it is asked for again, later.
-            self._add("lifecycle", address, trio)
+            self.add("lifecycle", address, trio)
         receipt = Receipt(
             changed=staged.changed,
             scopes=names,
@@ -215,8 +215,10 @@ class Draft:
             if ended is None or ended == trio[2].run:
                 return trio, None
             if trio[2].run is None:
-                return self._create(address, trio, run.mode), None
-            return self._add("lifecycle", address, trio, run=run), None
+                return self.create(
+                    address, trio, RunRecord(run.mode, bootstrap=run.bootstrap, specification=run.specification)
+                ), None
+            return self.add("lifecycle", address, trio, run=run), None
         if run.step >= STEP_MAX:
             raise CallError("E_SHAPE", "the session has used up its steps: fork it")
         lineage = None
@@ -226,7 +228,7 @@ class Draft:
         boundary = Boundary(self.new_id(), self._head_id(trio, lineage), self.position + 1)
         self.position += 1
         run = RunRecord(run.mode, run.step + 1, run.bootstrap, run.specification)
-        trio = self._add("transition", address, trio, run=run, lineage=lineage, boundary=boundary, staged=staged)
+        trio = self.add("transition", address, trio, run=run, lineage=lineage, boundary=boundary, staged=staged)
         return trio, boundary.id
 
     def _head_id(self, trio: Trio, lineage: Lineage | None) -> str:
@@ -234,13 +236,13 @@ class Draft:
         assert lineage is not None
         return lineage.head(image.state for image in trio if image.state is not None).id
 
-    def _create(self, address: SessionAddress, trio: Trio, mode: Mode) -> Trio:
+    def create(self, address: SessionAddress, trio: Trio, run: RunRecord) -> Trio:
         """A private origin over the current shared memory (store 6.2.2)."""
         self.position += 1
         lineage = fresh_lineage(f"patch:{self.new_id()}", self.position)
-        return self._add("origin", address, trio, run=RunRecord(mode), lineage=lineage, boundary=lineage.known[0])
+        return self.add("origin", address, trio, run=run, lineage=lineage, boundary=lineage.known[0])
 
-    def _add(
+    def add(
         self,
         kind: RowKind,
         address: SessionAddress,
@@ -250,9 +252,10 @@ class Draft:
         lineage: Lineage | None = None,
         boundary: Boundary | None = None,
         staged: StagedCall | None = None,
+        copied: ScopeState | None = None,
     ) -> Trio:
         """Add one row and move the draft's images over it. (D1, D2)"""
-        parts, states = scope_parts(trio, run, lineage, boundary, staged, self.store.history_limit)
+        parts, states = scope_parts(trio, run, lineage, boundary, staged, self.store.history_limit, copied)
         row = NewRow(
             writer=self.store.writer,
             kind=kind,
@@ -283,11 +286,7 @@ def states_of(trio: Trio) -> dict[ScopeName, ScopeState]:
     return {name: image.state or ABSENT for name, image in zip(SCOPES, trio, strict=True)}
 
 
-def _values(trio: Trio) -> tuple[Json, Json, Json]:
+def _states(trio: Trio) -> tuple[ScopeState, ScopeState, ScopeState]:
     shared, cwd, session = trio
     # Written out: this is on the way of every commit.
-    return (
-        shared.state.value if shared.state else {},
-        cwd.state.value if cwd.state else {},
-        session.state.value if session.state else {},
-    )
+    return (shared.state or ABSENT, cwd.state or ABSENT, session.state or ABSENT)

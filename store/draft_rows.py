@@ -22,12 +22,17 @@ def scope_parts(
     boundary: Boundary | None,
     staged: StagedCall | None,
     history_limit: int,
+    copied: ScopeState | None = None,
 ) -> tuple[dict[ScopeName, ScopePart], dict[ScopeName, ScopeState]]:
     """The parts of a row, and the states after it, of the scopes that it changes or creates."""
     parts: dict[ScopeName, ScopePart] = {}
     states: dict[ScopeName, ScopeState] = {}
     origin = lineage or trio[2].lineage
+    if copied is not None:
+        parts["session"], states["session"] = ScopePart(None, copied.revision, copied.floor, copied=copied), copied
     for name, image in zip(SCOPES, trio, strict=True):
+        if name in states:
+            continue
         # A session that begins, or a change, makes scopes that were absent exist, empty (store 3.5.2).
         base = None
         state = image.state

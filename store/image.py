@@ -46,7 +46,11 @@ class ScopeImage:
         part = None if name in row.superseded else content.parts.get(name)
         state, run, lineage = self.state, self.run, self.lineage
         if part is not None:
-            if state is None:
+            if part.copied is not None:
+                if state is not None:
+                    raise self._not_following(row)
+                state = part.copied
+            elif state is None:
                 if part.base is None:
                     raise self._not_following(row)
                 state = empty_scope(part.base)

@@ -256,6 +256,13 @@ class MemoryStore:
             fence.kept if fence else self.image(session),
         )
 
+    def states(self, address: SessionAddress) -> tuple[ScopeState, ScopeState, ScopeState] | None:
+        """A session's three scopes; None while one of them can not be read. It is on the way of every commit."""
+        if self.errors and any(scope in self.errors for _, scope in address.scopes()):
+            return None
+        shared, cwd, session = self.trio(address)
+        return (shared.state or ABSENT, cwd.state or ABSENT, session.state or ABSENT)
+
     def lineage(self, address: SessionAddress) -> Lineage:
         """Where this session's history begins; for one without private memory, when it was first looked at."""
         shared, cwd, session = self.trio(address)

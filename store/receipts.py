@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import attrs
 
-from .algebra import SCOPES, Json, MissingDeletion, ScopeName, detach, pointer_token
+from .algebra import SCOPES, Json, MissingDeletion, ScopeName, ScopeState, detach, pointer_token
 
 
 @attrs.frozen(eq=False)
 class Before:
-    """What a call found: the values of global, cwd and session, which nobody mutates, and its net records."""
+    """What a call found: global, cwd and session, which nobody mutates, and its net records."""
 
-    values: tuple[Json, Json, Json]
+    states: tuple[ScopeState, ScopeState, ScopeState]
     records: Mapping[ScopeName, Json]
 
 
@@ -45,6 +45,18 @@ class Receipt:
     seq: int = 0
     # Shared with memory: to work out what was replaced costs nothing until somebody asks.
     _before: Before | None = attrs.field(default=None, eq=False, repr=False)
+    _reconcile: Callable[[], Json | None] | None = attrs.field(default=None, eq=False, repr=False)
+
+    @property
+    def state_updates(self) -> Json | None:
+        """What the author of a patch could not foresee: ``{projection, effective, lazy_navigation, cascaded}``, the
+        last two only if there is something to tell; None if everything came out as written.
+
+        ``projection`` is the id of the prompt's head that this updates, None if there is none yet. A model gets it with
+        the result of its call. None also for a call that was not a patch, and for one that was remembered by its
+        request id alone.
+        """
+        return self._reconcile() if self._reconcile is not None else None
 
     @property
     def replaced(self) -> Json:
@@ -57,13 +69,18 @@ class Receipt:
         if before is None:
             return {}
         found: Json = {}
-        for name, value in zip(SCOPES, before.values, strict=True):
+        for name, state in zip(SCOPES, before.states, strict=True):
             if name in before.records:
-                found.update(_replaced(value, before.records[name], f"/{name}"))
+                found.update(_replaced(state.value, before.records[name], f"/{name}"))
         return found
 
     def to_json(self) -> Json:
         """The result of ``patch_state`` as the tool protocol gives it."""
+        updates = self.state_updates
+        return self._kept() if updates is None else {**self._kept(), "state_updates": updates}
+
+    def _kept(self) -> Json:
+        """What is kept of it under a request id: everything that does not depend on what was told before."""
         return {
             "changed": self.changed,
             "scopes": list(self.scopes),
@@ -73,6 +90,30 @@ class Receipt:
             "cascaded": list(self.cascaded),
             "text": self.text,
         }
+
+
+def found_by(receipt: Receipt) -> Mapping[ScopeName, ScopeState] | None:
+    """The scopes that a call changed, as it found them; None if it changed nothing or is remembered by its id alone."""
+    before = receipt._before
+    return dict(zip(SCOPES, before.states, strict=True)) if before is not None else None
+
+
+def with_updates(receipt: Receipt, reconcile: Callable[[], Json | None]) -> Receipt:
+    """The receipt with what ``reconcile`` tells whenever ``state_updates`` is asked for."""
+    # Written out: ``attrs.evolve`` takes as long as a lookup in the store, and this is on the way of every commit.
+    return Receipt(
+        receipt.changed,
+        receipt.scopes,
+        receipt.step,
+        receipt.revision,
+        receipt.missing_deletions,
+        receipt.cascaded,
+        receipt.text,
+        receipt.transition_id,
+        receipt.seq,
+        receipt._before,
+        reconcile,
+    )
 
 
 def _replaced(old: Json, record: Json, pointer: str) -> Iterator[tuple[str, Any]]:
@@ -99,7 +140,7 @@ def _leaves(value: Json, pointer: str) -> Iterator[tuple[str, Any]]:
 
 def receipt_row(receipt: Receipt) -> Json:
     """A receipt as the row of a call with a request id keeps it."""
-    return {**receipt.to_json(), "transition_id": receipt.transition_id, "seq": receipt.seq}
+    return {**receipt._kept(), "transition_id": receipt.transition_id, "seq": receipt.seq}
 
 
 def receipt_from(document: Json) -> Receipt:

@@ -5,6 +5,7 @@ object whose unknown members are kept::
 
     {"boundary": {id, parent, position},                       transitions and origins
      "scopes":   {"cwd": {"record": {…} or null, "revision": 7, "floor": 12,
+                          "copy": {base, boundary, tail, evidence, pruned}   a fork: the parent's private scope
                           "base": {boundary}                   the scope began to exist with this row
                           "evidence": {…}}},                   the scope's whole evidence, where it changed
      "run":      {"mode", "step", "bootstrap", "specification"},
@@ -22,7 +23,7 @@ from typing import Any, Literal
 
 import attrs
 
-from .algebra import SCOPES, Boundary, Json, Lineage, ScopeName, StoreError
+from .algebra import SCOPES, Boundary, Json, Lineage, ScopeName, ScopeState, StoreError, TailRecord, replay
 from .codec import compact, decode
 from .documents import RunRecord, boundary_json
 from .layout import SessionAddress
@@ -40,6 +41,8 @@ class ScopePart:
     floor: int
     base: Boundary | None = None
     evidence: Mapping[str, Any] | None = None
+    # A fork: the whole scope, as the parent had it.
+    copied: ScopeState | None = None
 
     def to_json(self) -> Json:
         """The member of ``body["scopes"]``."""
@@ -48,6 +51,8 @@ class ScopePart:
             part["base"] = boundary_json(self.base)
         if self.evidence is not None:
             part["evidence"] = dict(self.evidence)
+        if self.copied is not None:
+            part["copy"] = _copy_json(self.copied)
         return part
 
 
@@ -231,14 +236,34 @@ def _boundary(document: Json) -> Boundary:
     return Boundary(document["id"], document["parent"], document["position"])
 
 
+def _copy_json(state: ScopeState) -> Json:
+    return {
+        "base": state.base,
+        "boundary": boundary_json(state.base_boundary),
+        "tail": [{"boundary": boundary_json(record.boundary), "patch": record.patch} for record in state.tail],
+        "evidence": dict(state.evidence),
+        "pruned": state.is_pruned,
+    }
+
+
+def _copied(document: Json, revision: int, floor: int) -> ScopeState:
+    tail = tuple(TailRecord(_boundary(item["boundary"]), item["patch"]) for item in document["tail"])
+    value = document["base"]
+    for record in tail:
+        value = replay(value, record.patch)
+    base, boundary = document["base"], _boundary(document["boundary"])
+    return ScopeState(value, revision, base, boundary, tail, document["evidence"], document["pruned"], floor)
+
+
 def _part(document: Json) -> ScopePart:
-    base = document.get("base")
+    base, copied = document.get("base"), document.get("copy")
     return ScopePart(
         record=document["record"],
         revision=document["revision"],
         floor=document["floor"],
         base=_boundary(base) if base else None,
         evidence=document.get("evidence"),
+        copied=_copied(copied, document["revision"], document["floor"]) if copied else None,
     )
 
 

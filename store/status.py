@@ -1,19 +1,30 @@
-"""The state of one session as ``strataflow status`` shows it (L35 to L38): data, and the lines for a person.
+"""The state of one session as ``strataflow status`` and ``Session.inspect`` show it: data, and lines for a person.
 
-Nothing is read here: a status is made of a look that a reader took.
+Nothing is read, hashed or changed here (L38): a status is made of what a reader saw or an open store has in memory.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import attrs
 
-from .algebra import PLANES, SCOPES, Json, ScopeName, ScopeState, StrataflowError, overlay, owned_targets
+from .algebra import (
+    PLANES,
+    SCOPES,
+    Boundary,
+    Json,
+    ScopeName,
+    ScopeState,
+    StrataflowError,
+    overlay,
+    owned_targets,
+)
 from .codec import compact, pretty
-from .documents import RunRecord
-from .image import ScopeImage
-from .layout import cwd_key
+from .documents import Mode, RunRecord
+from .image import ScopeImage, revision_text
+from .layout import SessionAddress, cwd_key
+from .memory_store import MemoryStore
 from .reader import StoreLook
 
 _OWNABLE = ("working", "lazy")
@@ -48,12 +59,16 @@ class Status:
     """One session, or a directory alone, at one moment.
 
     Attributes:
-      run: mode, step and unfinished prompt; None for a session that has no private memory.
+      run: mode, step and unfinished prompt as they are stored; None for a session that has no private memory.
       depth: the greatest offset that can be read; None if history is unavailable, for the reason in ``trouble``.
       scopes: every scope that exists and can be read.
       errors: the scopes that can not, with the reason.
       effective: the three scopes laid over each other, ``lazy`` and ``response`` included; None if one is unreadable.
       rows_unwritten: accepted rows that are not in the canonical files yet.
+      mode: the mode that holds; None for a session that has no private memory and is not open here.
+      pending: the mode that is being selected, while that waits.
+      blocked: why a session in active mode does not reach its model.
+      paused: why nothing can be written although the session can be read.
     """
 
     root: str
@@ -69,6 +84,10 @@ class Status:
     effective: Json | None
     rows_unwritten: int
     trouble: StrataflowError | None = None
+    mode: Mode | None = None
+    pending: Mode | None = None
+    blocked: str | None = None
+    paused: str | None = None
 
     def to_json(self) -> Json:
         """The status as one object."""
@@ -77,7 +96,10 @@ class Status:
             "cwd": self.cwd,
             "session": self.session_id,
             "keys": {"cwd": cwd_key(self.cwd), "session": self.session_key},
-            "mode": self.run.mode if self.run else None,
+            "mode": self.mode,
+            "pending": self.pending,
+            "blocked": self.blocked,
+            "paused": self.paused,
             "step": self.run.step if self.run else 0,
             "bootstrap": self.run.bootstrap if self.run else False,
             "specification": self.run.specification if self.run else None,
@@ -100,8 +122,12 @@ class Status:
     def lines(self) -> list[str]:
         """The lines of L35, in their order."""
         run = self.run
-        lines = [f"Mode: {run.mode if run else 'no memory of its own'}"]
-        lines += [f"Blocked: {name} can not be read: {_one_line(error)}" for name, error in self.errors.items()]
+        pending = f" ({self.pending} is being selected)" if self.pending else ""
+        lines = [f"Mode: {self.mode or 'no memory of its own'}{pending}"]
+        if self.blocked is not None:
+            lines.append(f"Blocked: {_one_line(self.blocked)}")
+        else:
+            lines += [f"Blocked: {name} can not be read: {_one_line(error)}" for name, error in self.errors.items()]
         lines.append(f"Repository: {self.root}")
         lines.append(f"Scope keys: CWD {cwd_key(self.cwd)}; session {self.session_key or 'none'}")
         if self.trouble is None and not self.errors:
@@ -113,6 +139,8 @@ class Status:
             cause = self.trouble or next(iter(self.errors.values()))
             lines.append(f"Temporal materialization unavailable: {_one_line(cause)}")
             lines.append(f"Hot history: unavailable; configured maximum depth {self.history_limit}")
+        if self.paused is not None:
+            lines.append(f"Memory writes paused after mode change: {_one_line(self.paused)}")
         counts = {name: memory.artifacts for name, memory in self.scopes.items()}
         if any(counts.values()):
             shown = [f"{label} {counts.get(name, 0)}" for name, label in zip(SCOPES, _LABELS, strict=True)]
@@ -138,32 +166,56 @@ _LABELS = ("global", "CWD", "session")
 
 def status_of(look: StoreLook) -> Status:
     """The status of what a reader saw."""
+    rows = sum(bool(row.touches()) for row in look.journal.rows)
+    return _status(
+        look.layout.root, look.cwd, look.address, look.images, look.errors, look.boundaries, look.history_limit, rows
+    )
+
+
+def status_in(state: MemoryStore, root: str, address: SessionAddress) -> Status:
+    """The status of a session that is open in this process, as its memory stands. Looks at no file."""
+    errors = {name: state.errors[scope] for name, scope in address.scopes() if scope in state.errors}
+    images, limit, rows = state.trio(address), state.history_limit, len(state.pending)
+    return _status(root, address.cwd, address, images, errors, lambda: state.boundaries(address), limit, rows)
+
+
+def _status(
+    root: str,
+    cwd: str,
+    address: SessionAddress | None,
+    images: tuple[ScopeImage, ScopeImage, ScopeImage],
+    errors: Mapping[ScopeName, StrataflowError],
+    boundaries: Callable[[], Sequence[Boundary]],
+    history_limit: int,
+    rows_unwritten: int,
+) -> Status:
     depth, trouble = None, None
-    if not look.errors:
+    if not errors:
         try:
-            depth = len(look.boundaries()) - 1
+            depth = len(boundaries()) - 1
         except StrataflowError as error:
             trouble = error
-    session = look.images[2]
-    values = {name: image.state.value for name, image in zip(SCOPES, look.images, strict=True) if image.state}
+    states = {name: image.state for name, image in zip(SCOPES, images, strict=True) if image.state}
     effective = None
-    if not look.errors:
-        laid = overlay(*(values.get(name, {}) for name in SCOPES))
+    if not errors:
+        laid = overlay(*(states[name].value if name in states else {} for name in SCOPES))
         effective = {plane: laid[plane] for plane in PLANES if plane in laid}
+    run = images[2].run
     return Status(
-        root=look.layout.root,
-        cwd=look.cwd,
-        session_id=look.address.session_id if look.address else None,
-        session_key=look.address.key if look.address else None,
-        run=session.run,
-        revision=look.revision,
+        root=root,
+        cwd=cwd,
+        session_id=address.session_id if address else None,
+        session_key=address.key if address else None,
+        run=run,
+        revision=revision_text(images),
         depth=depth,
-        history_limit=look.history_limit,
-        scopes={name: _memory(name, image) for name, image in zip(SCOPES, look.images, strict=True) if image.state},
-        errors=look.errors,
+        history_limit=history_limit,
+        scopes={name: _memory(name, state) for name, state in states.items()},
+        errors=errors,
         effective=effective,
-        rows_unwritten=sum(bool(row.touches()) for row in look.journal.rows),
+        rows_unwritten=rows_unwritten,
         trouble=trouble,
+        mode=run.mode if run else None,
     )
 
 
@@ -173,17 +225,16 @@ def plane_sizes(state: ScopeState | None) -> dict[str, int]:
     return {plane: len(compact(value[plane]).encode()) for plane in PLANES if value.get(plane)}
 
 
-def _memory(name: ScopeName, image: ScopeImage) -> ScopeMemory:
-    assert image.state is not None
-    value = image.state.value
+def _memory(name: ScopeName, state: ScopeState) -> ScopeMemory:
+    value = state.value
     targets = {target[:2] for target in owned_targets(value.get("intents", {}).values(), name)}
     owned = {
         plane: (sum((plane, key) in targets for key in value[plane]), len(value[plane]))
         for plane in _OWNABLE
         if value.get(plane)
     }
-    return ScopeMemory(plane_sizes(image.state), owned, len(value.get("artifacts", {})))
+    return ScopeMemory(plane_sizes(state), owned, len(value.get("artifacts", {})))
 
 
-def _one_line(error: StrataflowError) -> str:
-    return " ".join(str(error).split())
+def _one_line(reason: StrataflowError | str) -> str:
+    return " ".join(str(reason).split())

@@ -1,4 +1,4 @@
-"""Benchmarks: this program and a peer, in one run on one disk (``strataflow bench``).
+"""Benchmarks: this program and a peer, in one run on one disk, and studies (``strataflow bench``).
 
 The door is light: what measures is imported when it is asked for.
 """
@@ -8,8 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from .studies import STUDIES, run_study
+
 if TYPE_CHECKING:
     from .report import Report
+
+__all__ = ["MEASURES", "STUDIES", "run_benchmark", "run_study"]
 
 MEASURES = (
     "single",
@@ -25,7 +29,9 @@ MEASURES = (
     "memory",
     "lag",
     "watching",
+    "prompts",
     "simulated",
+    "asyncio",
 )
 
 

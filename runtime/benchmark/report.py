@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import os
-import platform
 from collections.abc import Sequence
-from hashlib import sha256
 
 import attrs
 
 from .figures import Figure, Json
 from .peer import PEER_VERSION
+from .provenance import dependency_versions, python_version, source_hash, system
 from .scale import Scale
-
-_DEPENDENCIES = ("strataflow", "trio", "attrs", "cattrs", "orjson", "trio-util")
-_PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 
 @attrs.frozen
@@ -100,31 +95,12 @@ def _verdict(reached: bool | None) -> str:
 def versions(file_system: str) -> Json:
     """What ran: our source, its dependencies, the peer, the machine."""
     return {
-        "source": _source(),
-        **{name: _version(name) for name in _DEPENDENCIES},
+        "source": source_hash(),
+        **dependency_versions(),
         "sqlite": PEER_VERSION,
-        "python": f"{platform.python_implementation()} {platform.python_version()}",
-        "system": f"{platform.system()} {platform.release()} {platform.machine()}",
+        "python": python_version(),
+        "system": system(),
         "processors": os.cpu_count(),
         "file_system": file_system,
         "load_average": round(os.getloadavg()[0], 2),
     }
-
-
-def _version(name: str) -> str:
-    try:
-        return importlib.metadata.version(name)
-    except importlib.metadata.PackageNotFoundError:
-        return "not installed"
-
-
-def _source() -> str:
-    """A hash of our modules, so that two reports can be told apart whatever the version says."""
-    digest = sha256()
-    for place, folders, files in sorted(os.walk(_PACKAGE, followlinks=True)):
-        folders[:] = sorted(name for name in folders if name != "__pycache__")
-        for name in sorted(files):
-            if name.endswith(".py"):
-                with open(os.path.join(place, name), "rb") as file:
-                    digest.update(os.path.relpath(os.path.join(place, name), _PACKAGE).encode() + file.read())
-    return f"sha256:{digest.hexdigest()[:16]}"

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 
 from ...store import RealDisk
-from . import busy, commits, reading, resources, simulating, transactions, watching
+from . import asyncio_hosts, busy, commits, prompts, reading, resources, simulating, transactions, watching
 from .figures import Figure
 from .rates import Progress
 from .report import Report, versions
@@ -32,7 +32,9 @@ MEASURES: Mapping[str, Measure] = {
     "memory": resources.memory,
     "lag": busy.lag,
     "watching": watching.watching,
+    "prompts": prompts.prompts,
     "simulated": simulating.simulated,
+    "asyncio": asyncio_hosts.asyncio_hosts,
 }
 
 

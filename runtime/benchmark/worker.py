@@ -20,6 +20,8 @@ from ..transactions import Transaction
 from . import documents
 from .rates import run_for
 from .sides import begin_with, open_session, opened, opened_runtime, patch
+from .studies.conversation import resume
+from .studies.publisher import publish
 from .transactions import increment
 from .watching import announce, idle
 
@@ -115,6 +117,12 @@ async def count(folder: str, number: int, increments: int) -> Any:
     return {"attempts": attempts, "seconds": seconds}
 
 
+async def resume_when_told(**arguments: Any) -> Any:
+    """Take a conversation up again and make one more run."""
+    _ready()
+    return await resume(**arguments)
+
+
 def _written_bytes() -> int:
     with open("/proc/self/io", encoding="ascii") as file:
         return next(int(line.split()[1]) for line in file if line.startswith("write_bytes"))
@@ -133,6 +141,8 @@ JOBS: dict[str, Callable[..., Awaitable[Any]]] = {
     "count": count,
     "announce": announce,
     "idle": idle,
+    "resume": resume_when_told,
+    "publish": publish,
 }
 
 

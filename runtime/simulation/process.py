@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, cast, final
 import attrs
 import trio
 
-from ...store import Mode
+from ...store import HostEntries, Mode
 from .halting import on_the_loop
 from .recorded_runtime import RecordedRuntime
 from .recorder import RecordedSession, Recorder
@@ -77,13 +77,19 @@ class Process:
         assert self._runtime is not None, "the process has not opened its store yet"
         return self._runtime
 
-    async def open_session(self, cwd: str, session_id: str = "main", mode: Mode | None = "active") -> RecordedSession:
+    async def open_session(
+        self,
+        cwd: str,
+        session_id: str = "main",
+        mode: Mode | None = "active",
+        entries: HostEntries | None = None,
+    ) -> RecordedSession:
         """As ``runtime.open_session``, active unless one says otherwise.
 
         Cancellation and errors as there.
         """
         with self._recorder.call(self, cwd, session_id, "open"):
-            session = await self.unrecorded.open_session(cwd, session_id, mode)
+            session = await self.unrecorded.open_session(cwd, session_id, mode, entries=entries)
         return RecordedSession(session, self, self._recorder)
 
     def attach(self, runtime: Runtime) -> None:

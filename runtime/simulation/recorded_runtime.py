@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, final
 
 import attrs
 
-from ...store import Mode
+from ...store import HostEntries, Mode
 from .recorder import RecordedSession
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ class RecordedRuntime:
     """A ``Runtime`` whose sessions are recorded. Everything else goes straight to the runtime."""
 
     _runtime: Runtime
-    _open_session: Callable[[str, str, Mode | None], Awaitable[RecordedSession]]
+    _open_session: Callable[[str, str, Mode | None, HostEntries | None], Awaitable[RecordedSession]]
 
     def __repr__(self) -> str:
         return f"<Recorded {self._runtime!r}>"
@@ -32,6 +32,8 @@ class RecordedRuntime:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._runtime, name)
 
-    async def open_session(self, cwd: str, session_id: str = "main", mode: Mode | None = None) -> RecordedSession:
+    async def open_session(
+        self, cwd: str, session_id: str = "main", mode: Mode | None = None, *, entries: HostEntries | None = None
+    ) -> RecordedSession:
         """See ``Runtime.open_session``."""
-        return await self._open_session(cwd, session_id, mode)
+        return await self._open_session(cwd, session_id, mode, entries)

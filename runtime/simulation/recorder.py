@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, final
 
@@ -18,6 +18,7 @@ import trio
 from ...store import Mode, ReadError, ReadResult, Receipt, StrataflowError
 from ..transactions_again import TRANSACT_ATTEMPTS
 from .history import Call, CallKind, History, Read
+from .recorded_runs import RecordedRun, recorded_run
 from .recorded_transactions import ABSENT, Attempts, Function, RecordedTransaction, note_receipt
 from .threads import ProcessKilled
 from .trace import Trace
@@ -159,13 +160,16 @@ class RecordedSession:
         cwd: Mapping[str, Any] | None = None,
         session: Mapping[str, Any] | None = None,
         request_id: str | None = None,
+        call_id: str | None = None,
     ) -> Receipt:
         """See ``Session.patch_state``. Without a request id the call gets one, so that its outcome can be asked for."""
         given = {"global": global_, "cwd": cwd, "session": session}
         patches = copy.deepcopy({name: patch for name, patch in given.items() if patch is not None})
         request_id = request_id or self._recorder.request_id(self._caller)
         with self._call("patch", patches=patches, request_id=request_id) as call:
-            receipt = await self._session.patch_state(global_=global_, cwd=cwd, session=session, request_id=request_id)
+            receipt = await self._session.patch_state(
+                global_=global_, cwd=cwd, session=session, request_id=request_id, call_id=call_id
+            )
             note_receipt(call, receipt)
         return receipt
 
@@ -176,6 +180,15 @@ class RecordedSession:
             receipt = await self._session.accept_response(text, request_id=request_id)
             note_receipt(call, receipt)
         return receipt
+
+    def run(self, prompt: str, *, anchor: float | None = None) -> AbstractAsyncContextManager[RecordedRun]:
+        """See ``Session.run``."""
+        return recorded_run(self._session, prompt, anchor, self._answer)
+
+    @contextmanager
+    def _answer(self, text: str, request_id: str | None) -> Iterator[Call]:
+        with self._call("respond", patches={"session": {"response": text}}, request_id=request_id) as call:
+            yield call
 
     async def read_state(
         self,

@@ -88,7 +88,7 @@ class Calls:
 
     async def _patch(self, session: RecordedSession) -> None:
         scopes = self.random.sample(("global_", "cwd", "session"), self.random.choice((1, 1, 1, 2, 3)))
-        patches = {scope: {"working": self._change()} for scope in sorted(scopes)}
+        patches: dict[str, Any] = {scope: {"working": self._change()} for scope in sorted(scopes)}
         self._last = self._token(), patches
         await session.patch_state(**patches, request_id=self._last[0])
 

@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import Any
 
 from ...store import ProcessIdentity
-from ..assembly import CloseReport
+from ..reports import CloseReport
 from .seams import SimulatedMachine
 
 

@@ -14,7 +14,7 @@ import attrs
 import trio
 
 from ...store import StrataflowError
-from ..assembly import CloseReport
+from ..reports import CloseReport
 from .history import Call, Violation
 from .threads import ProcessKilled
 

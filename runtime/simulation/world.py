@@ -24,9 +24,9 @@ import attrs
 import trio
 
 from ...store import Durability, StrataflowError
-from ..assembly import CloseReport
 from ..joining import Seams
 from ..opening import open_runtime_in
+from ..reports import CloseReport
 from .clock import SeededClock
 from .fault_plan import Fault, FaultPlan
 from .foreign_writer import find_victim, write_foreign

@@ -36,11 +36,20 @@ REQUESTS_MAX = 4096
 REQUEST_BYTES_MAX = 64 << 20
 # How long requests may wait for another process once the client has said all it wanted (H5).
 FOREIGN_WAIT_S = 30.0
-CALLS = ("patch_state", "read_state", "accept_response", "status", "set_mode", "outcome")
+CALLS = (
+    "patch_state",
+    "read_state",
+    "accept_response",
+    "status",
+    "set_mode",
+    "outcome",
+    "begin_run",
+    "context",
+    "preflight",
+    "fork",
+)
 # What may be asked again with a request id.
 NAMEABLE = ("patch_state", "accept_response")
-# Parts of the protocol that belong to context projection and runs.
-NOT_OFFERED = ("begin_run", "context", "preflight", "fork")
 
 
 @final
@@ -276,8 +285,6 @@ def answer_line(id_: Any, result: Any, error: StrataflowError | None) -> bytes:
 
 def _check(request: ToolRequest) -> None:
     name = request.call
-    if name in NOT_OFFERED:
-        raise RequestError("E_REQUEST", f"the call {name!r} is not offered by this version", call=name)
     if name not in CALLS:
         known = ", ".join([*CALLS, "cancel"])
         raise RequestError("E_REQUEST", f"there is no call {shown(name)}; there are {known}", call=name[:96])

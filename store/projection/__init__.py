@@ -34,11 +34,13 @@ from .receipts import AcceptedCall, acknowledge_call, receipt_text
 from .request import ContextRequest, HeadKind, RehydrationPhase
 from .run_rules import accepted_answer, failed_ending, next_rehydration_phase
 from .section import section_for, with_section, with_section_text
+from .texts import PROJECTION_LABEL
 from .trajectory import Handoff, leave_active, observed_anchor
-from .transitions import Transition, recent_transitions
+from .transitions import Transition, own_transitions, recent_transitions
 
 __all__ = [
     "NOTHING_SENT",
+    "PROJECTION_LABEL",
     "AcceptedCall",
     "Carried",
     "CompactionAnswer",
@@ -76,6 +78,7 @@ __all__ = [
     "leave_active",
     "next_rehydration_phase",
     "observed_anchor",
+    "own_transitions",
     "preflight",
     "preview_request",
     "project",

@@ -76,10 +76,16 @@ def is_leaf(value: Any) -> bool:
 
 @attrs.frozen(eq=False)
 class Authored:
-    """All patches of a call. ``known`` is what its author knew before, None if that is not known."""
+    """All patches of a call.
+
+    Attributes:
+      known: what its author knew before, None if that is not known.
+      cascaded: read paths of what went with its intent.
+    """
 
     patches: Mapping[ScopeName, Json]
     known: Shown | None
+    cascaded: tuple[str, ...] = ()
 
     def at(self, path: Path) -> tuple[ScopeName, Any] | None:
         """Who authored what at exactly this path: a leaf before an object, then the narrowest scope."""
@@ -87,6 +93,15 @@ class Authored:
         found = [(scope, value) for scope, value in found if value is not NOTHING]
         leaves = [pair for pair in found if is_leaf(pair[1])]
         return next(iter(leaves or found), None)
+
+    def writes_at(self, path: Path) -> bool:
+        """Whether some scope's patch puts something at exactly this path, which did not go with its intent."""
+        gone = [(scope, tuple(keys)) for scope, *keys in (place.split(".") for place in self.cascaded)]
+        for scope, patch in self.patches.items():
+            is_gone = any(owner == scope and path[: len(keys)] == keys for owner, keys in gone)
+            if not is_gone and _writes(self._value(patch, path)):
+                return True
+        return False
 
     def is_contested(self, path: Path, scope: ScopeName) -> bool:
         """Whether another scope authored a leaf at this path, above or below it."""
@@ -105,6 +120,12 @@ class Authored:
             else:
                 node = node.get(step, NOTHING)
         return node
+
+
+def _writes(value: Any) -> bool:
+    if type(value) is dict:
+        return any(_writes(below) for below in value.values())
+    return value is not None and value is not NOTHING
 
 
 def _has_leaf_near(patch: Json, path: Path) -> bool:

@@ -67,7 +67,7 @@ def calls_of(message: Mapping[str, Any]) -> tuple[ToolCall, ...]:
     content = message.get("content")
     blocks = content if type(content) is list else []
     return tuple(
-        ToolCall(block["id"], block["name"])
+        ToolCall(block.get("id", ""), block.get("name", ""))
         for block in blocks
         if type(block) is dict and block.get("type") == "toolCall"
     )

@@ -109,8 +109,7 @@ def _compared(path: Path, old: Layers, new: Layers, guide: Any) -> Iterator[Entr
     # A plane that is new is no value of its own: it comes key by key.
     is_object = type(new[0]) is dict and (type(old[0]) is dict if old else len(path) == 1)
     if is_object:
-        keys = guide if type(guide) is dict and old else dict.fromkeys(key for layer in (*old, *new) for key in layer)
-        for key in keys:
+        for key in _keys_to_compare(old, new, guide):
             below = guide[key] if type(guide) is dict and key in guide else EVERYTHING
             yield from _compared((*path, key), step_into(old, key), step_into(new, key), below)
     elif not old:
@@ -121,3 +120,44 @@ def _compared(path: Path, old: Layers, new: Layers, guide: Any) -> Iterator[Entr
                 yield from _compared((*path, index), (left,), (right,), EVERYTHING)
     elif not same(old[0], new[0]):
         yield Entry(path, flattened(new))
+
+
+def _keys_to_compare(old: Layers, new: Layers, guide: Any) -> Iterable[str]:
+    """The keys at which two objects can differ.
+
+    Where something began or ceased to hide a broader layer, what that layer holds is named by no record, so such a
+    layer counts whole. (A layer comes or goes otherwise only with a record that names all it holds.)
+    """
+    if type(guide) is not dict or not old:
+        return dict.fromkeys(key for layer in (*old, *new) for key in layer)
+    if len(old) == len(new):
+        return guide
+    alone = [layer for layer in old if all(layer is not other for other in new)]
+    alone += [layer for layer in new if all(layer is not other for other in old)]
+    return dict.fromkeys((*guide, *(key for layer in alone for key in layer)))
+
+
+@attrs.define(eq=False)
+class Places:
+    """Entries of which none is below another: a tree by the steps of their paths, whose leaves they are."""
+
+    _tree: dict[str | int, Any] = attrs.field(factory=dict)
+
+    def add(self, entry: Entry) -> None:
+        """Take an entry, unless one above it is there; those below it go."""
+        node: Any = self._tree
+        for step in entry.path[:-1]:
+            node = node.setdefault(step, {})
+            if type(node) is not dict:
+                return
+        node[entry.path[-1]] = entry
+
+    def topmost(self) -> Iterable[Entry]:
+        """The entries."""
+        waiting: list[Any] = [self._tree]
+        while waiting:
+            node = waiting.pop()
+            if type(node) is dict:
+                waiting += reversed(node.values())
+            else:
+                yield node

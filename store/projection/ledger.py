@@ -15,7 +15,7 @@ from typing import Any
 
 import attrs
 
-from ..algebra import shown
+from ..algebra import CallError, shown
 from .carried import Rebase
 from .messages import Message
 
@@ -24,8 +24,15 @@ Serialise = Callable[[Any], bytes]
 
 
 def canonical_messages(messages: Any) -> bytes:
-    """The canonical form of a message list (or of any JSON value)."""
-    text = json.dumps(messages, ensure_ascii=False, separators=(",", ":"))
+    """The canonical form of a message list (or of any JSON value).
+
+    Raises:
+      CallError: E_JSON for what is none.
+    """
+    try:
+        text = json.dumps(messages, ensure_ascii=False, separators=(",", ":"))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise CallError("E_JSON", f"messages that are compared must be JSON: {error}") from error
     return text.encode("utf-8", "backslashreplace")
 
 
@@ -87,7 +94,11 @@ def compare_requests(
     rebase: Rebase | None = None,
     serialise: Serialise = canonical_messages,
 ) -> PrefixReport:
-    """How two consecutive requests of one session relate. The cost is that of writing both out."""
+    """How two consecutive requests of one session relate. The cost is that of writing both out.
+
+    Raises:
+      CallError: E_JSON for messages that are no JSON, unless ``serialise`` can write them.
+    """
     old, new = serialise(list(previous)), serialise(list(current))
     common = shared_bytes(old, new)
     departure = None if common >= len(old) - 1 else _departure(previous, current, serialise)

@@ -47,4 +47,5 @@ def text_of(message: Message) -> str:
 
 def is_moment(timestamp: Any) -> bool:
     """Whether this can be the time of a message: a finite number."""
-    return (type(timestamp) is int or type(timestamp) is float) and math.isfinite(timestamp)
+    # Every int is finite; one that is too large for a float can not be asked.
+    return type(timestamp) is int or (type(timestamp) is float and math.isfinite(timestamp))

@@ -13,7 +13,7 @@ import attrs
 
 from ..algebra import Json, detach, same
 from .carried import NOTHING_SENT, Carried, Live, Rebase, end_projection
-from .differences import differences
+from .differences import Places, differences
 from .heads import captured, handoff_message, passive_head, runtime_head
 from .messages import Dump, Message, Synthetic
 from .request import ContextRequest, HeadKind, kind_of
@@ -43,7 +43,8 @@ def project(carried: Carried, request: ContextRequest, dump: Dump) -> tuple[Carr
         native, systems = _with_protocol(None, request)
         live, chosen = _begun(request, kind, dump), _chosen(native, request)
     assert live is not None
-    live = _updated(_extended(live, chosen, systems), request, dump)
+    live, doubted = _extended(live, chosen, systems)
+    live = _updated(live, request, dump, doubted)
     messages = [item.message() if isinstance(item, Synthetic) else item for item in live.sent]
     return carried if live is carried.live else Carried(live), messages, reason
 
@@ -68,7 +69,7 @@ def _with_protocol(live: Live | None, request: ContextRequest) -> tuple[Sequence
     section = section_for(request.mode, bootstrap=request.bootstrap, is_loaded=request.scopes is not None)
     systems = live.systems if live is not None else 0
     if not systems:
-        systems = sum(message.get("role") == "system" for message in request.messages)
+        systems = [message.get("role") for message in request.messages].count("system")
     return with_section(request.messages, section, systems), systems
 
 
@@ -116,31 +117,33 @@ def _begun(request: ContextRequest, kind: HeadKind, dump: Dump) -> Live:
     return Live(request.new_id, kind, tuple(sent), shown, invalidations=invalidations, phase=request.phase)
 
 
-def _extended(live: Live, chosen: Sequence[Message], systems: int) -> Live:
-    """The projection with the native messages that are new.
+def _extended(live: Live, chosen: Sequence[Message], systems: int) -> tuple[Live, tuple[Shown, ...]]:
+    """The projection with the native messages that are new, and the views that its reader may hold parts of.
 
-    A receipt whose message is not among them was lost on its way (an aborted call, a host that cuts): then nobody was
-    told of it or of what came after, and the update that follows tells it. (X2)
+    A receipt whose message is not among them was lost on its way (an aborted call, a host that cuts). Then its reader
+    holds what was known before it, and of every later receipt that did arrive what that one told: the update that
+    follows must tell every place at which any of those views differs from the present one. (X2)
     """
     new = tuple(chosen[len(live.native) :])
-    shown = live.shown
+    doubted: tuple[Shown, ...] = ()
     if live.unseen:
         arrived = {message.get("toolCallId") for message in new}
-        shown = next((before for call_id, before in live.unseen if call_id not in arrived), shown)
+        lost = [index for index, (call_id, _) in enumerate(live.unseen) if call_id not in arrived]
+        doubted = tuple(before for _, before in live.unseen[lost[0] :]) if lost else ()
     elif not new and live.systems == systems:
-        return live
-    return attrs.evolve(live, native=live.native + new, sent=live.sent + new, systems=systems, shown=shown, unseen=())
+        return live, ()
+    return attrs.evolve(live, native=live.native + new, sent=live.sent + new, systems=systems, unseen=()), doubted
 
 
-def _updated(live: Live, request: ContextRequest, dump: Dump) -> Live:
+def _updated(live: Live, request: ContextRequest, dump: Dump, doubted: tuple[Shown, ...]) -> Live:
     """The projection with an update at its end, if the memory is not what has been told (C17)."""
     if live.id is None or live.shown is None or request.scopes is None:
         return live
     is_runtime = live.kind == "runtime"
     shown = look(request.scopes, request.hints, hides_response=not is_runtime, dump=dump, last=live.shown)
     update: Json = {}
-    if shown is not live.shown:
-        told = _state_updates(live.id, live.shown, shown)
+    if doubted or shown is not live.shown:
+        told = _state_updates(live.id, (*doubted, live.shown), shown)
         if told is not None:
             update["state_updates"] = told
     invalidations, phase = live.invalidations, live.phase
@@ -155,9 +158,14 @@ def _updated(live: Live, request: ContextRequest, dump: Dump) -> Live:
     return attrs.evolve(live, sent=(*live.sent, notice), shown=shown, invalidations=invalidations, phase=phase)
 
 
-def _state_updates(projection_id: str, old: Shown, new: Shown) -> Json | None:
-    entries = [entry.to_json() for entry in differences(old, new)]
-    has_moved = not same(old.navigation, new.navigation)
+def _state_updates(projection_id: str, held: Sequence[Shown], new: Shown) -> Json | None:
+    """What leads to ``new`` whoever holds, at each place, what one of the views ``held`` has there."""
+    places = Places()
+    for old in held:
+        for entry in differences(old, new):
+            places.add(entry)
+    entries = [entry.to_json() for entry in places.topmost()]
+    has_moved = any(not same(old.navigation, new.navigation) for old in held)
     if not entries and not has_moved:
         return None
     told: Json = {"projection": projection_id, "effective": entries}

@@ -21,7 +21,7 @@ from ..algebra import RUNTIME_MEMBERS, CallError, Json, ScopeName, detach, kind,
 from ..algebra.merge import is_index_form
 from .authored import Authored, authored_places
 from .carried import Carried
-from .differences import Entry, differences
+from .differences import Entry, Places, differences
 from .messages import Dump
 from .navigation import is_complete
 from .section import Mode
@@ -78,7 +78,7 @@ def receipt_text(updates: Json, dump: Dump) -> str:
 
 
 def _state_updates(call: AcceptedCall, base: Shown, new: Shown, head_id: str | None) -> Json | None:
-    authored = Authored(call.patches, base if head_id is not None else None)
+    authored = Authored(call.patches, base if head_id is not None else None, call.cascaded)
     entries = [entry.to_json() for entry in _candidates(call, base, new) if not _is_foreseen(entry, authored)]
     updates: Json = {"projection": head_id, "effective": entries}
     if not same(base.navigation, new.navigation) and not (head_id and _is_navigation_foreseen(call, base, new)):
@@ -93,37 +93,13 @@ def _state_updates(call: AcceptedCall, base: Shown, new: Shown, head_id: str | N
 
 def _candidates(call: AcceptedCall, base: Shown, new: Shown) -> Iterable[Entry]:
     """The topmost of all places that changed or were authored, with their values now (T25, T26)."""
-    found = _Places()
+    found = Places()
     for entry in differences(base, new):
         found.add(entry)
     for patch in call.patches.values():
         for entry in authored_places(patch, new):
             found.add(entry)
     return found.topmost()
-
-
-@attrs.define(eq=False)
-class _Places:
-    """Entries of which none is below another: a tree by the steps of their paths, whose leaves they are."""
-
-    _tree: dict[str | int, Any] = attrs.field(factory=dict)
-
-    def add(self, entry: Entry) -> None:
-        node: Any = self._tree
-        for step in entry.path[:-1]:
-            node = node.setdefault(step, {})
-            if type(node) is not dict:
-                return
-        node[entry.path[-1]] = entry
-
-    def topmost(self) -> Iterable[Entry]:
-        waiting: list[Any] = [self._tree]
-        while waiting:
-            node = waiting.pop()
-            if type(node) is dict:
-                waiting += reversed(node.values())
-            else:
-                yield node
 
 
 # -- suppression ----------------------------------------------------------------------------------------------------
@@ -133,7 +109,8 @@ def _is_foreseen(entry: Entry, authored: Authored) -> bool:
     """Whether the author knows what the entry would tell (T27)."""
     known = authored.known
     if known is not None and entry.is_deleted and known.at(entry.path) is NOTHING:
-        return True  # a
+        # a; but an author who wrote something there must learn that a narrower scope hides it.
+        return not authored.writes_at(entry.path)
     found = authored.at(entry.path)
     if found is None:
         return False  # b

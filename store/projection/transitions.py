@@ -6,12 +6,12 @@ bodies, provenance of cards, foreign planes.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import attrs
 
-from ..algebra import PLANES, SCOPES, Json, ScopeName
+from ..algebra import PLANES, SCOPES, Json, ScopeName, ScopeState
 from ..algebra.cards import readable_cards
 
 
@@ -62,3 +62,24 @@ def _visible(record: Json) -> Json:
     if "artifacts" in patch:
         patch["artifacts"] = readable_cards(patch["artifacts"])
     return patch
+
+
+def own_transitions(
+    scopes: Mapping[ScopeName, ScopeState], own: Collection[str], known: Collection[str], since: int, limit: int
+) -> list[Transition]:
+    """The transitions that a session made itself, as far as its scopes still hold their records, oldest first.
+
+    Args:
+      own: ids of transitions it made. Every record of its private scope is its own besides.
+      known: boundaries of its history that its own run record names; ``since``: where what was recorded later begins.
+      limit: of history, for each scope.
+    """
+    private = {record.boundary.id for record in scopes["session"].tail}
+    found: dict[int, tuple[str, dict[ScopeName, Json]]] = {}
+    for name in SCOPES:
+        for record in scopes[name].visible_records(limit):
+            boundary = record.boundary
+            is_own = boundary.id in private or boundary.id in own
+            if boundary.id in known or (is_own and boundary.position > since):
+                found.setdefault(boundary.position, (boundary.id, {}))[1][name] = record.patch
+    return [Transition(found[at][0], at, found[at][1]) for at in sorted(found)]

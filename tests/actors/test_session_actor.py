@@ -23,7 +23,7 @@ async def opened(
     store: LoneStore, wanted: Mode | None, fresh: Mode = "off", session_id: str = "new"
 ) -> AsyncIterator[tuple[SessionCell, ActorRef]]:
     """A session actor with one life."""
-    cell, mailbox = SessionCell("/project", session_id), Mailbox("session")
+    cell, mailbox = SessionCell("/project", session_id, memory=store.state), Mailbox("session")
     actor = SessionActor(cell, store.ref, wanted, fresh, "passive")
     async with trio.open_nursery() as nursery:
         await nursery.start(run_life, actor, mailbox)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -19,7 +20,7 @@ import trio
 from kit.holds import holds
 from kit.simulated_runtimes import run_seeded, simulated
 from kit.simulated_stores import SimulatedStore
-from strataflow.runtime import Session, Transaction
+from strataflow.runtime import Runtime, Session, StoreError, Transaction
 from strataflow.runtime.simulation.seams import SimulatedMachine
 
 Story = Callable[[SimulatedMachine, list[Any]], Awaitable[None]]
@@ -84,6 +85,21 @@ async def transact(session: Session, notes: list[Any], number: int) -> None:
     notes.append(("acknowledged", number))
 
 
+async def run(session: Session, notes: list[Any], number: int) -> None:
+    """A run whose model patches once. Its prompt and its answer are no patches, and are looked at afterwards."""
+    async with session.run(f"request {number}") as present:
+        await present.project([])
+        await patch(session, notes, number)
+        await present.project([])
+        await present.finish(f"answer {number}")
+
+
+async def off_and_on(session: Session) -> None:
+    await session.set_mode("off")
+    await session.set_mode("passive")
+    await session.set_mode("active")
+
+
 def whole_life(share_with_pi: bool) -> Story:
     async def story(machine: SimulatedMachine, notes: list[Any]) -> None:
         async with simulated(machine, history_limit=2, share_with_pi=share_with_pi) as runtime:
@@ -95,7 +111,7 @@ def whole_life(share_with_pi: bool) -> Story:
             await transact(session, notes, 10)
             await trio.sleep(3)
             await session.set_mode("active")
-            await session.accept_response("done")
+            await run(session, notes, 20)
             await patch(session, notes, 3)
             await session.aclose()
 
@@ -138,11 +154,34 @@ def test_a_program_cancelled_at_any_step_leaves_a_usable_store(share_with_pi: bo
     assert steps > 100
 
 
+async def check_run(session: Session, notes: list[Any]) -> None:
+    """A run that was cancelled is the present one no more, and was prepared or answered whole, or not at all."""
+    record = session._cell.record
+    assert session._cell.context.run is None
+    if record is not None and ("begun", 20) in notes:
+        answer = session._cell.scopes()["session"].value.get("response")  # type: ignore[index]
+        assert (answer, record.specification) in ((None, "request 20"), ("answer 20", None))
+
+
+async def check_fork(runtime: Runtime, session: Session) -> None:
+    """The child was not made, or is there whole; then it can be opened, else it can be forked once more."""
+    child: Any = None
+    with suppress(StoreError):
+        child = await session.fork("child")
+    if child is None:
+        child = await runtime.open_session("/project", "child", "active")
+    found = (await child.read_state("session.working")).value
+    assert found["n1"] == 1
+
+
 CALLS: dict[str, Callable[[Any, Session, list[Any]], Awaitable[Any]]] = {
     "patch": lambda runtime, session, notes: patch(session, notes, 2),
     "transact": lambda runtime, session, notes: transact(session, notes, 10),
     "checkpoint": lambda runtime, session, notes: runtime.checkpoint(),
     "set_mode": lambda runtime, session, notes: session.set_mode("passive"),
+    "run": lambda runtime, session, notes: run(session, notes, 20),
+    "off_and_on": lambda runtime, session, notes: off_and_on(session),
+    "fork": lambda runtime, session, notes: session.fork("child"),
     "accept_response": lambda runtime, session, notes: session.accept_response("done"),
     "read_fresh": lambda runtime, session, notes: session.read_state("effective", fresh=True),
     "open_session": lambda runtime, session, notes: runtime.open_session("/elsewhere", "new", "active"),
@@ -178,7 +217,13 @@ def test_a_call_cancelled_at_any_step_leaves_the_runtime_usable(name: str) -> No
                     return
                 await trio.sleep(1)  # what had begun is completed
                 session = await runtime.open_session("/project", "main")
+                await check_run(session, notes)
+                if name == "off_and_on":
+                    assert session.mode == "off" or session._cell.address is not None  # a mode that holds is stored
+                    assert await session.set_mode("active") == "active"
                 await patch(session, notes, 3)
+                if name == "fork":
+                    await check_fork(runtime, session)
                 assert (await session.read_state("session.working.n3")).value == 3
                 await (await runtime.open_session("/elsewhere", "new", "active")).set_mode("passive")
                 await runtime.checkpoint()

@@ -125,8 +125,9 @@ class Conversation:
         """The three scopes now."""
         return self.memory.states(self.session())
 
-    def patch(self, *, is_silent: bool = False, **scopes: Json) -> Json | None:
-        """A patch of this session; the ``state_updates`` of its receipt. Unless silent it stands in the messages."""
+    def patch(self, *, is_silent: bool = False, is_lost: bool = False, **scopes: Json) -> Json | None:
+        """A patch of this session; the ``state_updates`` of its receipt. It stands in the messages, unless it is silent
+        (nobody expects it there) or lost on its way there."""
         arguments = named(scopes)
         patches = check_patch_arguments(arguments)
         before = self.scopes()
@@ -144,7 +145,7 @@ class Conversation:
             call_id=None if is_silent else f"c{self.calls}",
         )
         self.carried, updates = acknowledge_call(self.carried, call, dump)
-        if not is_silent:
+        if not is_silent and not is_lost:
             tool = {"type": "toolCall", "id": f"c{self.calls}", "name": "patch_state", "arguments": arguments}
             self.say("assistant", content=[tool], stopReason="toolUse")
             texts = [answer["text"], *([receipt_text(updates, dump)] if updates is not None else [])]

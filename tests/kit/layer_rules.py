@@ -104,7 +104,7 @@ SURFACES = Layer(
 )
 FACE = Layer(
     "face",
-    _STORE_DOORS | {_ACTORS, _RUNTIME, _SIMULATION},
+    _STORE_DOORS | {_ACTORS, _RUNTIME, _SIMULATION, f"{_RUNTIME}.aio", f"{_RUNTIME}.continuation"},
     frozenset(),
     frozenset({"trio", "attrs"}),
     refused=frozenset({"sqlite3"}),

@@ -14,7 +14,7 @@ from typing import Any
 import attrs
 
 from kit.conversations import content_of, is_update, label_of
-from kit.naive_model import naive_prune
+from kit.naive_model import naive_merge, naive_prune
 
 Json = dict[str, Any]
 _INDEX = re.compile(r"\[(0|[1-9]\d*)\]")
@@ -62,8 +62,10 @@ class PromptReader:
             return
         for scope in ("global", "cwd", "session"):
             if scope in patches:
-                patch = _writes(_without(scope, patches[scope], updates.get("cascaded", [])))
-                self.state = _merged(self.state, {plane: patch[plane] for plane in patch if plane != "lazy"})
+                authored = _without(scope, patches[scope], updates.get("cascaded", []))
+                patch = _writes({plane: authored[plane] for plane in authored if plane not in ("lazy", "artifacts")})
+                self.state = _merged(self.state, patch)
+                self.state = _with_cards(self.state, authored.get("artifacts", {}))
         self.state = naive_prune(self.state)
         self._apply({"state_updates": updates})
 
@@ -94,6 +96,14 @@ def _writes(patch: Json) -> Json:
     """What a patch writes: null and empty objects write nothing, what they came to is for the receipt."""
     found = {key: _writes(value) if isinstance(value, dict) else value for key, value in patch.items()}
     return {key: value for key, value in found.items() if value is not None and value != {}}
+
+
+def _with_cards(state: Json, patch: Json) -> Json:
+    """A card is one value: what is foreseen is the known one with the authored one merged onto it, deletions included.
+    That a whole card went is for the receipt."""
+    known = state.get("artifacts", {})
+    cards = {path: naive_merge(known.get(path, {}), card) for path, card in patch.items() if card}
+    return {**state, "artifacts": {**known, **cards}} if cards else state
 
 
 def _merged(target: Any, patch: Any) -> Any:

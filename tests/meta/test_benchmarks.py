@@ -48,7 +48,12 @@ def test_a_measure_runs_to_its_end_and_leaves_nothing_behind(name: str, tmp_path
     said: list[str] = []
     report = run_measures([name], TINY, str(tmp_path), lambda done, text: said.append(text))
     assert report.figures
-    assert all(figure.ours > 0 or "memory" in figure.measure for figure in report.figures)
+    # A watcher of five changes may know each of them before the writer has its answer: then the time is 0. Of a
+    # conversation nothing at all is looked at; and memory may have been given back.
+    may_be_nothing = {figure.measure for figure in report.figures if name == "watching" and figure.unit == "ms"}
+    may_be_nothing |= {figure.measure for figure in report.figures if figure.unit == "entries"}
+    may_be_nothing |= {figure.measure for figure in report.figures if "memory" in figure.measure}
+    assert all(figure.ours > 0 or figure.measure in may_be_nothing for figure in report.figures)
     assert said
     assert all(text.startswith(f"{name}: ") for text in said)
     assert list(tmp_path.iterdir()) == []

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import inspect
 
+import pytest
+
 import strataflow
 from strataflow.simulation import FaultPlan, Process, RecordedSession, simulate
 
@@ -55,3 +57,23 @@ def test_the_unrecorded_runtime_leaves_no_trace_in_the_history() -> None:
         await session.read_state("cwd")
 
     assert simulate(workload, processes=1).history.calls == []
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_answer_of_a_run_is_a_call_of_the_history(seed: int) -> None:
+    async def workload(process: Process) -> None:
+        session = await process.open_session("/project")
+        async with session.run("go") as run:
+            await run.project([{"role": "user", "content": "go", "timestamp": 1}])
+            await session.patch_state(cwd={"working": {"a": 1}})
+            await run.finish("done")
+            await run.finish("done")
+        async with session.run("again") as run:
+            await run.settle({"role": "assistant", "content": "settled", "stopReason": "stop"})
+        await session.set_mode("passive")
+        async with session.run("passive") as run:
+            assert await run.finish("not stored") is None
+        assert (await session.read_state("effective.response")).value == "settled"
+
+    report = simulate(workload, seed=seed, processes=1, faults=FaultPlan.none()).require_ok()
+    assert [call.kind for call in report.history.calls].count("respond") == 2

@@ -68,6 +68,7 @@ async def test_results_have_the_members_of_the_table_of_calls(tmp_path: Path) ->
             "revision": "g0c1s0",
             "missing_deletions": [{"path": "/session/working/gone", "unavailable_path": "/session/working"}],
             "cascaded": [],
+            "state_updates": {"projection": None, "effective": [{"path": ["working", "gone"], "deleted": True}]},
         }
         answer = (await host.ask("accept_response", {"text": "Done."}))["result"]
         assert answer == {"changed": True, "step": 2, "revision": "g0c1s1"}
@@ -84,9 +85,32 @@ async def test_results_have_the_members_of_the_table_of_calls(tmp_path: Path) ->
         assert (await host.ask("read_state", {"path": "cwd"}))["error"]["code"] == "E_OFF"
 
 
-async def test_unknown_and_later_calls_are_refused_by_name(tmp_path: Path) -> None:
+async def test_a_run_is_driven_by_calls_of_the_protocol(tmp_path: Path) -> None:
     async with tool_process(tmp_path) as host:
-        for call in ("begin_run", "context", "preflight", "fork", "nothing", ""):
+        messages = [{"role": "user", "content": "go", "timestamp": 1}]
+        assert (await host.ask("begin_run", {"prompt": "go"}))["result"] == {}
+        first = (await host.ask("context", {"messages": messages}))["result"]
+        assert first[1:] == messages
+        assert '"specification":"go"' in first[0]["content"][0]["text"]
+        calls = [{"id": 1, "name": "patch_state"}, {"id": "b", "name": "bash"}]
+        blocked = (await host.ask("preflight", {"calls": calls}))["result"]
+        assert [(call["id"], call["block"]) for call in blocked] == [(1, False), ("b", True)]
+        assert blocked[1]["reason"]
+        receipt = (await host.ask("patch_state", A))["result"]
+        assert "state_updates" not in receipt
+        assert (await host.ask("context", {"messages": messages}))["result"] == first
+        assert (await host.ask("accept_response", {"text": "done"}))["result"]["changed"]
+        later = (await host.ask("context", {"messages": messages}))["result"]
+        assert '"specification"' not in later[0]["content"][0]["text"]
+        assert (await host.ask("fork", {"session": "child"}))["result"] == {"session": "child"}
+        assert (await host.ask("read_state", {"path": "response"}, session="child"))["result"] == {"value": "done"}
+        for call, wrong in (("begin_run", {}), ("context", {"messages": 1}), ("preflight", {"calls": [1]})):
+            assert (await host.ask(call, wrong))["error"]["code"] == "E_SHAPE"
+
+
+async def test_unknown_calls_are_refused_by_name(tmp_path: Path) -> None:
+    async with tool_process(tmp_path) as host:
+        for call in ("nothing", ""):
             answer = await host.ask(call, {}, id=call)
             assert (answer["id"], answer["error"]["code"]) == (call, "E_REQUEST")
             assert answer["error"]["data"] == {"call": call}

@@ -14,52 +14,13 @@ from hypothesis import strategies as st
 
 from kit.conversations import Conversation, dump
 from kit.holds import holds
-from kit.naive_model import naive_overlay, naive_prune
 from kit.prompt_reader import PromptReader
-from strataflow.store.algebra import PLANES, SCOPES, CallError, same
+from kit.prompt_steps import FOREIGN, PATCHES, projected_state
+from strataflow.store.algebra import CallError, same
 from strataflow.store.projection import assert_prefix_stable, preview_request
 
 Json = dict[str, Any]
 
-KEYS = st.sampled_from(["a", "b", "[0]", "[1]"])
-SCALARS = st.sampled_from(["x", "y", 1, 2, True])
-REFS = st.sampled_from(["session.working.a", "cwd.working.a.b", "cwd.lazy.b", "global.working.b", "$working.a", "x"])
-
-
-def values(leaves: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
-    return st.recursive(
-        leaves,
-        lambda below: st.one_of(
-            st.dictionaries(KEYS, below, max_size=3),
-            st.lists(below.filter(lambda value: "None" not in repr(value)), max_size=3),
-        ),
-        max_leaves=8,
-    )
-
-
-PATCH_VALUES = values(st.one_of(SCALARS, st.none()))
-OBJECTS = st.dictionaries(KEYS, PATCH_VALUES, max_size=3)
-CARDS = st.one_of(
-    st.none(),
-    st.fixed_dictionaries(
-        {"description": st.sampled_from(["one", "two"])},
-        optional={"kind": st.sampled_from(["m", None]), "compilation": OBJECTS, "tags": st.just(["t"])},
-    ),
-    st.fixed_dictionaries({}, optional={"kind": st.sampled_from(["m", None]), "note": PATCH_VALUES}),
-)
-INTENTS = st.dictionaries(st.sampled_from(["i", "j"]), st.one_of(st.none(), st.builds(lambda ref: {"$ref": ref}, REFS)))
-SCOPE_PATCHES = st.fixed_dictionaries(
-    {},
-    optional={
-        "working": OBJECTS,
-        "contract": OBJECTS,
-        "intents": INTENTS,
-        "lazy": OBJECTS,
-        "artifacts": st.dictionaries(st.sampled_from(["/p", "/q"]), CARDS, max_size=2),
-    },
-).filter(bool)
-PATCHES = st.dictionaries(st.sampled_from(SCOPES), SCOPE_PATCHES, min_size=1, max_size=3)
-FOREIGN = st.dictionaries(st.sampled_from(["global", "cwd"]), SCOPE_PATCHES, min_size=1, max_size=2)
 HINTS = st.dictionaries(st.sampled_from(["/p", "/q", "/r"]), st.sampled_from(["old", "older"]), max_size=2)
 INVALIDATIONS = st.lists(st.sampled_from([{"path": "/p", "scope": "cwd", "reason": "new"}]), max_size=1)
 PHASES = st.sampled_from([None, "step", "new-bootstrap"])
@@ -91,14 +52,8 @@ REASONS: dict[str, set[str]] = {
 
 
 def true_state(talk: Conversation) -> Json:
-    """The projected state, by the slow model."""
-    laid: Json = {}
-    for scope in SCOPES:
-        laid = naive_overlay(laid, {k: v for k, v in talk.scopes()[scope].value.items() if k != "response"})
-    answer = next((text for s in reversed(SCOPES) if (text := talk.scopes()[s].value.get("response"))), None)
-    if answer and talk.mode == "active":
-        laid["response"] = answer
-    state: Json = naive_prune({plane: laid[plane] for plane in PLANES if plane in laid and plane != "lazy"})
+    """The projected state with its hints, by the slow model."""
+    state = projected_state(talk.scopes(), talk.mode)
     for path, text in talk.hints.items():
         if path in state.get("artifacts", {}):
             state["artifacts"][path]["hint"] = text

@@ -398,3 +398,33 @@ def test_a_receipt_shares_no_container_with_the_memory() -> None:
     updates = talk.patch(cwd={"working": {"y": 1}})
     entries(updates)[0]["value"]["list"].append(2)
     assert talk.scopes()["cwd"].value["working"]["theirs"] == {"list": [1]}
+
+
+@holds("T25", "T23", "P1")
+def test_what_a_scalar_had_hidden_is_told_when_an_object_takes_its_place() -> None:
+    talk = known(global_={"working": {"k": {"a": 1, "b": 2}}}, session={"working": {"k": {"a": 3}}})
+    hidden = talk.patch(cwd={"working": {"k": "scalar"}})
+    assert entries(hidden) == [{"path": ["working", "k"], "value": {"a": 3}}]
+    shown = talk.patch(cwd={"working": {"k": {"a": 3}}})
+    assert entries(shown) == [{"path": ["working", "k", "b"], "value": 2}]
+
+
+@holds("T30", "C17")
+def test_what_an_arrived_receipt_told_between_two_lost_ones_is_taken_back() -> None:
+    talk = known(session={"working": {"a": 1}})
+    talk.patch(is_lost=True, session={"working": {"first": True}})
+    talk.patch(cwd={"artifacts": {"/q": {"description": "one"}}})
+    talk.patch(is_lost=True, cwd={"artifacts": {"/q": None}})
+    (update,) = updates_in(talk.request())
+    assert update["state_updates"]["effective"] == [
+        {"path": ["working", "first"], "value": True},
+        {"path": ["artifacts"], "deleted": True},
+    ]
+
+
+@holds("T23", "T27", "case agent 87")
+def test_a_broad_write_that_a_narrower_scope_hides_beside_an_object_is_told_to_be_hidden() -> None:
+    talk = known(cwd={"contract": {"b": []}}, session={"contract": {"b": {"own": 1}}})
+    updates = talk.patch(global_={"contract": {"b": {"new": 2}}})
+    assert entries(updates) == [{"path": ["contract", "b", "new"], "deleted": True}]
+    assert talk.patch(global_={"contract": {"b": {"gone": None}}}) is None

@@ -1,0 +1,7 @@
+"""The runtime for programs that run asyncio: the same calls, carried out by a trio loop in a thread of its own."""
+
+from .handles import Runtime, Session
+from .opening import open_runtime
+from .work import Run, Transaction, Watch
+
+__all__ = ["Run", "Runtime", "Session", "Transaction", "Watch", "open_runtime"]
