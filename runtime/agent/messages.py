@@ -1,0 +1,127 @@
+"""The messages of an agent: plain dicts in the spelling of session files, so that what runs is what is stored.
+
+Sources: session file version 3 of Pi (content blocks, roles, usage). Unknown members are kept wherever a message passes
+through; only the members below are looked at.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, NotRequired, Protocol, TypeAlias, TypedDict
+
+
+class TextBlock(TypedDict):
+    """A piece of text."""
+
+    type: Literal["text"]
+    text: str
+
+
+class ThinkingBlock(TypedDict):
+    """What a model thought before it answered. ``thinkingSignature`` is the provider's seal; it goes back unchanged."""
+
+    type: Literal["thinking"]
+    thinking: str
+    thinkingSignature: NotRequired[str]
+
+
+class ImageBlock(TypedDict):
+    """An image: ``data`` is base64."""
+
+    type: Literal["image"]
+    data: str
+    mimeType: str
+
+
+class ToolCallBlock(TypedDict):
+    """A model's wish to call a tool."""
+
+    type: Literal["toolCall"]
+    id: str
+    name: str
+    arguments: dict[str, Any]
+
+
+class Cost(TypedDict):
+    """Cost of one answer, in US dollars."""
+
+    input: float
+    output: float
+    cacheRead: float
+    cacheWrite: float
+    total: float
+
+
+class Usage(TypedDict):
+    """Tokens of one answer."""
+
+    input: int
+    output: int
+    cacheRead: int
+    cacheWrite: int
+    totalTokens: int
+    cost: Cost
+
+
+StopReason: TypeAlias = Literal["stop", "length", "toolUse", "error", "aborted"]
+UserContent: TypeAlias = "str | list[TextBlock | ImageBlock]"
+
+
+class UserMessage(TypedDict):
+    """What a user said. Times are milliseconds since 1970."""
+
+    role: Literal["user"]
+    content: UserContent
+    timestamp: int
+
+
+class AssistantMessage(TypedDict):
+    """An answer of a model, whole or as far as it came."""
+
+    role: Literal["assistant"]
+    content: list[TextBlock | ThinkingBlock | ToolCallBlock]
+    api: str
+    provider: str
+    model: str
+    usage: Usage
+    stopReason: StopReason
+    errorMessage: NotRequired[str]
+    responseId: NotRequired[str]
+    responseModel: NotRequired[str]
+    timestamp: int
+
+
+class ToolResultMessage(TypedDict):
+    """What a tool call gave. Every tool call in a transcript has exactly one."""
+
+    role: Literal["toolResult"]
+    toolCallId: str
+    toolName: str
+    content: list[TextBlock | ImageBlock]
+    details: NotRequired[Any]
+    isError: bool
+    timestamp: int
+
+
+LlmMessage: TypeAlias = UserMessage | AssistantMessage | ToolResultMessage
+
+
+class ToolDescription(TypedDict):
+    """What a model is told of a tool: ``parameters`` is a JSON schema."""
+
+    name: str
+    description: str
+    parameters: dict[str, Any]
+
+
+class CustomMessage(Protocol):
+    """A message of the user's own kind: any object with a role and a time that can say itself as JSON."""
+
+    @property
+    def role(self) -> str: ...
+
+    @property
+    def timestamp(self) -> int: ...
+
+    def to_json(self) -> dict[str, Any]:
+        """The message as it stands in a session file: a dict with ``role`` and ``timestamp``."""
+        ...
