@@ -6,7 +6,8 @@ through; only the members below are looked at.
 
 from __future__ import annotations
 
-from typing import Any, Literal, NotRequired, Protocol, TypeAlias, TypedDict
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, NotRequired, Protocol, TypeAlias, TypedDict, cast
 
 
 class TextBlock(TypedDict):
@@ -125,3 +126,90 @@ class CustomMessage(Protocol):
     def to_json(self) -> dict[str, Any]:
         """The message as it stands in a session file: a dict with ``role`` and ``timestamp``."""
         ...
+
+
+class CustomRoleMessage(TypedDict):
+    """A message of an application: models see it as a user's, screens may hide it (``display``)."""
+
+    role: Literal["custom"]
+    customType: str
+    content: UserContent
+    display: bool
+    details: NotRequired[Any]
+    timestamp: int
+
+
+class BashExecutionMessage(TypedDict):
+    """A command that the user ran beside the agent."""
+
+    role: Literal["bashExecution"]
+    command: str
+    output: str
+    exitCode: NotRequired[int]
+    cancelled: bool
+    truncated: bool
+    fullOutputPath: NotRequired[str]
+    excludeFromContext: NotRequired[bool]
+    timestamp: int
+
+
+class BranchSummaryMessage(TypedDict):
+    """What was tried on a branch that was left."""
+
+    role: Literal["branchSummary"]
+    summary: str
+    fromId: str
+    timestamp: int
+
+
+class CompactionSummaryMessage(TypedDict):
+    """What stands for the messages that a compaction took out of the context."""
+
+    role: Literal["compactionSummary"]
+    summary: str
+    tokensBefore: int
+    timestamp: int
+
+
+ApplicationMessage: TypeAlias = (
+    CustomRoleMessage | BashExecutionMessage | BranchSummaryMessage | CompactionSummaryMessage
+)
+AgentMessage: TypeAlias = LlmMessage | ApplicationMessage | CustomMessage
+
+_LLM_ROLES = ("user", "assistant", "toolResult")
+
+
+def json_of(message: AgentMessage) -> Mapping[str, Any]:
+    """The message as it stands in a session file. Not a copy where it is a dict already."""
+    return message if isinstance(message, Mapping) else message.to_json()
+
+
+def role_of(message: AgentMessage) -> str:
+    """The role of any message."""
+    return cast(str, message.get("role", "")) if isinstance(message, Mapping) else message.role
+
+
+def only_llm(messages: Sequence[AgentMessage]) -> list[LlmMessage]:
+    """The default conversion: what models know is kept, all else is dropped."""
+    return [cast(LlmMessage, json_of(message)) for message in messages if role_of(message) in _LLM_ROLES]
+
+
+def messages_of(
+    given: str | AgentMessage | Sequence[AgentMessage], images: Sequence[ImageBlock], now_ms: int
+) -> list[AgentMessage]:
+    """A prompt in its long form: text becomes a user message, with the images behind it."""
+    if isinstance(given, str):
+        content: list[TextBlock | ImageBlock] = [{"type": "text", "text": given}, *images]
+        return [UserMessage(role="user", content=content, timestamp=now_ms)]
+    return [*given] if isinstance(given, (list, tuple)) else [cast(AgentMessage, given)]
+
+
+def no_usage() -> Usage:
+    """The usage of an answer that cost nothing."""
+    cost = Cost(input=0, output=0, cacheRead=0, cacheWrite=0, total=0)
+    return Usage(input=0, output=0, cacheRead=0, cacheWrite=0, totalTokens=0, cost=cost)
+
+
+def tool_calls(message: AssistantMessage) -> list[ToolCallBlock]:
+    """The tool calls of an answer, in its order."""
+    return [block for block in message["content"] if block["type"] == "toolCall"]

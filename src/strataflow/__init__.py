@@ -11,6 +11,8 @@ __version__ = "0.1.0"
 
 __all__ = [
     "MEMORY_TOOLS",
+    "Agent",
+    "AgentError",
     "CallError",
     "Change",
     "ChangedBy",
@@ -50,6 +52,7 @@ __all__ = [
     "Status",
     "StoreError",
     "StrataflowError",
+    "Tool",
     "ToolCall",
     "ToolDeclaration",
     "Transaction",
@@ -65,9 +68,12 @@ __all__ = [
     "compare_requests",
     "open_runtime",
     "overlay",
+    "scripted_model",
     "shown_call",
     "simulate",
 ]
+
+_OF_THE_AGENT = ("Agent", "AgentError", "Tool", "scripted_model")
 
 if typing.TYPE_CHECKING:
     from .runtime import (
@@ -127,6 +133,7 @@ if typing.TYPE_CHECKING:
         overlay,
         shown_call,
     )
+    from .runtime.agent import Agent, AgentError, Tool, scripted_model
     from .simulation import simulate
 
 
@@ -138,6 +145,10 @@ def __getattr__(name: str) -> object:
         from . import simulation
 
         home = simulation
+    elif name in _OF_THE_AGENT:
+        from .runtime import agent
+
+        home = agent
     else:
         from . import runtime
 

@@ -104,14 +104,17 @@ SURFACES = Layer(
 )
 FACE = Layer(
     "face",
-    _STORE_DOORS | {_ACTORS, _RUNTIME, _SIMULATION, f"{_RUNTIME}.aio", f"{_RUNTIME}.continuation"},
+    _STORE_DOORS | {_ACTORS, _RUNTIME, _SIMULATION, f"{_RUNTIME}.aio", f"{_RUNTIME}.continuation", f"{_RUNTIME}.agent"},
     frozenset(),
     frozenset({"trio", "attrs"}),
     refused=frozenset({"sqlite3"}),
 )
 
 # Single modules that differ from their folder's row.
-DECISIONS = frozenset({"actors/supervision.py", "runtime/agent/step.py"})
+DECISIONS = frozenset(
+    "actors/supervision.py runtime/agent/step.py runtime/agent/step_tools.py runtime/agent/step_types.py "
+    "runtime/agent/recording.py runtime/agent/requesting.py".split()
+)
 EXTRA: Mapping[str, frozenset[str]] = {
     **{path: frozenset("fcntl io os pathlib shutil".split()) for path in FILE_MODULES},
     # One call, in a forked child: SQLite's connection of the parent must not even be closed.
@@ -120,6 +123,7 @@ EXTRA: Mapping[str, frozenset[str]] = {
     "runtime/benchmark/peer.py": frozenset({"sqlite3"}),
     # It is a part of pytest where there is pytest; nobody else imports it.
     "src/strataflow/pytest_plugin.py": frozenset({"pytest"}),
+    "runtime/agent/arguments.py": frozenset({"jsonschema"}),
 }
 ONLY_IN: Mapping[str, tuple[str, ...]] = {
     "orjson": ("store/codec.py",),

@@ -10,6 +10,8 @@ from kit.source_tree import FACE_FOLDER, ROOT
 
 PUBLIC_NAMES = {
     "MEMORY_TOOLS",
+    "Agent",
+    "AgentError",
     "CallError",
     "Change",
     "ChangedBy",
@@ -49,6 +51,7 @@ PUBLIC_NAMES = {
     "Status",
     "StoreError",
     "StrataflowError",
+    "Tool",
     "ToolCall",
     "ToolDeclaration",
     "Transaction",
@@ -64,6 +67,7 @@ PUBLIC_NAMES = {
     "compare_requests",
     "open_runtime",
     "overlay",
+    "scripted_model",
     "shown_call",
     "simulate",
 }

@@ -1,0 +1,292 @@
+"""``strataflow.Agent``: a conversation with a model that may call tools, and be steered while it works.
+
+::
+
+    idle ──prompt, continue_──> running ──its end──> idle
+      │                            │ aclose: aborted, after a while cancelled
+      └────────aclose────> closed <┘
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import TracebackType
+from typing import Self, final
+
+import trio
+
+from ...actors import Clock, Ids
+from ...store import Disk, RealDisk
+from ..world import RandomIds, SystemClock
+from .custody import Custody, Work, in_thread
+from .errors import AgentError
+from .host import AgentHost, NoHost
+from .messages import AgentMessage, ImageBlock, messages_of, only_llm, role_of
+from .model_stream import Model, StreamFunction, ThinkingLevel
+from .options import ConvertToLlm, GetApiKey, RunOptions, ShouldStop, TransformContext
+from .queue_file import QueueFile, Recorder
+from .queueing import Queueing
+from .queues import QueueMode
+from .run import AgentRun
+from .setters import Setters
+from .signals import AbortSignal
+from .state import UNKNOWN_MODEL, AgentState
+from .step_types import Begin, Item, Lane, SteeringPolicy
+from .tools import AfterToolCall, BeforeToolCall, ExecutionMode, Listener, Tool
+
+CLOSE_S = 5.0
+
+
+@final
+class Agent(Queueing, Setters):
+    """An agent. A run lives in the task that called ``prompt`` or ``continue_``; an idle agent has no task.
+
+    ``async with`` closes it at the end; an agent that is idle may as well be dropped.
+
+    Attributes:
+      state: what it shows and what the next run uses: see ``AgentState``.
+      steering_mode, follow_up_mode: how much a poll takes, ``"one-at-a-time"`` or ``"all"``. Read live.
+      steering_policy: ``"finish"`` lets the tool calls of an answer finish before steering is delivered; ``"skip"``
+        looks for it between them and skips the rest.
+      tool_execution: ``"parallel"`` or ``"sequential"``.
+      convert_to_llm, transform_context, get_api_key, api_key, stream_fn: see ``docs/reference/agent.md``.
+      before_tool_call, after_tool_call, should_stop_after_turn: hooks.
+      session_id, thinking_budgets, transport, max_retry_delay_s: handed to the model client.
+
+    All of these may be assigned; the next run uses them.
+    """
+
+    def __init__(
+        self,
+        *,
+        model: Model = UNKNOWN_MODEL,
+        system_prompt: str = "",
+        thinking_level: ThinkingLevel = "off",
+        tools: Iterable[Tool] = (),
+        messages: Iterable[AgentMessage] = (),
+        stream_fn: StreamFunction | None = None,
+        convert_to_llm: ConvertToLlm = only_llm,
+        transform_context: TransformContext | None = None,
+        get_api_key: GetApiKey | None = None,
+        api_key: str | None = None,
+        steering_mode: QueueMode = "one-at-a-time",
+        follow_up_mode: QueueMode = "one-at-a-time",
+        steering_policy: SteeringPolicy = "finish",
+        tool_execution: ExecutionMode = "parallel",
+        before_tool_call: BeforeToolCall | None = None,
+        after_tool_call: AfterToolCall | None = None,
+        should_stop_after_turn: ShouldStop | None = None,
+        session_id: str | None = None,
+        thinking_budgets: Mapping[str, int] | None = None,
+        transport: str | None = "auto",
+        max_retry_delay_s: float | None = None,
+        host: AgentHost | None = None,
+        recorder: Recorder | None = None,
+        disk: Disk | None = None,
+        work: Work = in_thread,
+        clock: Clock | None = None,
+        ids: Ids | None = None,
+    ) -> None:
+        """Make an agent; nothing is read or started.
+
+        ``recorder`` keeps the conversation, and its queues beside its file. ``host`` joins the runs. The last four are
+        the seams to the world: files, threads, time, ids.
+        """
+        self.state = AgentState(system_prompt, model, thinking_level, [*tools], [*messages])
+        self.stream_fn = stream_fn
+        self.convert_to_llm = convert_to_llm
+        self.transform_context = transform_context
+        self.get_api_key = get_api_key
+        self.api_key = api_key
+        self.steering_mode = steering_mode
+        self.follow_up_mode = follow_up_mode
+        self.steering_policy = steering_policy
+        self.tool_execution = tool_execution
+        self.before_tool_call = before_tool_call
+        self.after_tool_call = after_tool_call
+        self.should_stop_after_turn = should_stop_after_turn
+        self.session_id = session_id
+        self.thinking_budgets = thinking_budgets
+        self.transport = transport
+        self.max_retry_delay_s = max_retry_delay_s
+        self._host = host or NoHost()
+        self._clock = clock or SystemClock()
+        queue_file = None if recorder is None else QueueFile(disk or RealDisk(), recorder)
+        self._custody = Custody(queue_file, work, (ids or RandomIds()).new_id)
+        self._listeners: dict[int, Listener] = {}
+        self._numbers = itertools.count()
+        self._run: AgentRun | None = None
+        self._is_closed = False
+
+    # -- runs ---------------------------------------------------------------------------------------------------------
+
+    async def prompt(
+        self, prompt: str | AgentMessage | Sequence[AgentMessage], images: Sequence[ImageBlock] = ()
+    ) -> None:
+        """Run with new messages until the agent would stop.
+
+        Args:
+          prompt: text, which becomes a user message; a message of any role; or several. None at all is a turn on the
+            conversation as it is.
+          images: added to the text.
+
+        Returns when the run has settled, also when it failed or was aborted: then ``state.error`` says why. Raises
+        AgentError E_AGENT_RUNNING or E_AGENT_CLOSED. Cancelling is aborting without waiting: every tool call in the
+        transcript gets a result, an answer that broke off stays as far as it came, no listener is told, and what was
+        queued waits.
+        """
+        await self._custody.load()
+        self._check_idle(" a prompt. Use steer() or follow_up() to queue messages, or wait for completion.")
+        await self._live(Begin([Item(message) for message in messages_of(prompt, images, self._clock.wall_ms())]))
+
+    async def continue_(self) -> None:
+        """Run on the conversation as it is; after an answer, with what waits in the queues. Else as ``prompt``.
+
+        Raises AgentError E_AGENT_CONTINUE if there is nothing to go on with.
+        """
+        await self._custody.load()
+        self._check_idle(". Wait for completion before continuing.")
+        await self._live(self._continuation())
+
+    def _continuation(self) -> Begin:
+        messages = self.state.messages
+        if not messages:
+            raise AgentError("E_AGENT_CONTINUE", "No messages to continue from")
+        if role_of(messages[-1]) != "assistant":
+            return Begin()
+        queues = self._custody.queues
+        if steering := queues.take("steering", self.steering_mode):
+            return Begin(steering, polls=False)
+        if following := queues.take("follow_up", self.follow_up_mode):
+            return Begin(following)
+        raise AgentError("E_AGENT_CONTINUE", "Cannot continue from message role: assistant")
+
+    def abort(self) -> None:
+        """Set the signal of the run; without one, nothing. The queues keep what they have."""
+        if self._run is not None:
+            self._run.signal._set()
+
+    @property
+    def signal(self) -> AbortSignal | None:
+        """The signal of the run; None when idle."""
+        return None if self._run is None else self._run.signal
+
+    async def wait_for_idle(self) -> None:
+        """Wait until the run has settled, listeners of ``agent_end`` included. A cancellation leaves nothing behind."""
+        if self._run is not None:
+            await self._run.is_idle.wait()
+        else:
+            await trio.lowlevel.checkpoint()
+
+    async def reset(self) -> None:
+        """Clear transcript, error and queues; keep the prompt, model, level, tools, hooks and modes.
+
+        Raises AgentError E_AGENT_RUNNING during a run. Cancelled: the queues may be cleared already.
+        """
+        self._check_idle(". Abort it and wait before resetting.")
+        await self._custody.clear()
+        self._check_idle(". Abort it and wait before resetting.")
+        self.state.messages = []
+        self.state.error = None
+
+    async def aclose(self, deadline_s: float = CLOSE_S) -> None:
+        """Abort the run, wait for it, and cancel it if it takes longer. Then nothing of the agent is alive.
+
+        Queued messages stay where they are kept. Idempotent. Must not be called by the run itself (a tool, a hook, a
+        listener). Cancelled: the run is cancelled at once, and waited for.
+        """
+        self._is_closed = True
+        run = self._run
+        if run is None:
+            await trio.lowlevel.checkpoint()
+            return
+        run.signal._set()
+        try:
+            with trio.move_on_after(deadline_s):
+                await run.is_idle.wait()
+        finally:
+            run.scope.cancel()
+            # Shielded: nothing may survive the closing. It ends: the run is cancelled, its last words are short.
+            with trio.CancelScope(shield=True):
+                await run.is_idle.wait()
+
+    async def __aenter__(self) -> Self:
+        """Take over what waited when the last program ended."""
+        await self._custody.load()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    # -- listeners ----------------------------------------------------------------------------------------
+
+    def subscribe(self, listener: Listener) -> Callable[[], None]:
+        """Call ``listener(event, signal)`` for every event, in the order of subscription, each awaited.
+
+        A listener that raises makes the run fail. Returns a function that ends it.
+        """
+        number = next(self._numbers)
+        self._listeners[number] = listener
+
+        def unsubscribe() -> None:
+            self._listeners.pop(number, None)
+
+        return unsubscribe
+
+    # -- the inside ---------------------------------------------------------------------------------------------------
+
+    def _check_idle(self, text: str) -> None:
+        if self._is_closed:
+            raise _closed()
+        if self._run is not None:
+            raise AgentError("E_AGENT_RUNNING", f"Agent is already processing{text}")
+
+    async def _live(self, begin: Begin) -> None:
+        run = self._run = AgentRun(
+            self._options(), self.state, self._custody, self._listeners, self._mode_of, self._clock.wall_ms
+        )
+        try:
+            await run.live(begin)
+        finally:
+            self._run = None
+
+    def _mode_of(self, lane: Lane) -> QueueMode:
+        return self.steering_mode if lane == "steering" else self.follow_up_mode
+
+    def _options(self) -> RunOptions:
+        tools = [*self._host.tools(), *self.state.tools]
+        budgets = self.thinking_budgets
+        return RunOptions(
+            model=self.state.model,
+            system_prompt=self.state.system_prompt,
+            thinking_level=self.state.thinking_level,
+            tools={tool.name: tool for tool in tools},
+            stream_fn=self.stream_fn,
+            convert_to_llm=self.convert_to_llm,
+            transform_context=self.transform_context,
+            get_api_key=self.get_api_key,
+            api_key=self.api_key,
+            steering_policy=self.steering_policy,
+            tool_execution=self.tool_execution,
+            before_tool_call=self.before_tool_call,
+            after_tool_call=self.after_tool_call,
+            should_stop_after_turn=self.should_stop_after_turn,
+            session_id=self.session_id,
+            thinking_budgets=None if budgets is None else dict(budgets),
+            transport=self.transport,
+            max_retry_delay_s=self.max_retry_delay_s,
+            host=self._host,
+        )
+
+    def _to_queue(self, message: str | AgentMessage) -> AgentMessage:
+        if self._is_closed:
+            raise _closed()
+        (whole,) = messages_of(message, (), self._clock.wall_ms())
+        return whole
+
+
+def _closed() -> AgentError:
+    return AgentError("E_AGENT_CLOSED", "this agent is closed; make another one")

@@ -1,0 +1,11 @@
+"""What an agent refuses."""
+
+from __future__ import annotations
+
+from ...store import StrataflowError
+
+
+class AgentError(StrataflowError):
+    """An agent can not do this now. Nothing has changed; a run that is under way goes on."""
+
+    codes = frozenset("E_AGENT_RUNNING E_AGENT_CONTINUE E_AGENT_CLOSED E_AGENT_SCRIPT".split())

@@ -1,0 +1,51 @@
+"""The part of an agent that is about its queues."""
+
+from __future__ import annotations
+
+from .custody import Custody
+from .messages import AgentMessage
+from .step_types import Lane
+
+
+class Queueing:
+    """What waits to steer a run, and what waits to follow it. Any time, by any task."""
+
+    _custody: Custody
+
+    def _to_queue(self, message: str | AgentMessage) -> AgentMessage:
+        raise NotImplementedError
+
+    async def steer(self, message: str | AgentMessage) -> None:
+        """Queue a message for the next turn of the run, or of the next run.
+
+        With a recorder it is on disk when this returns. Cancelled: it is queued wholly or not at all.
+        """
+        await self._queue("steering", message)
+
+    async def follow_up(self, message: str | AgentMessage) -> None:
+        """Queue a message for when the agent would stop. As ``steer`` otherwise."""
+        await self._queue("follow_up", message)
+
+    async def clear_steering_queue(self) -> None:
+        """Drop what waits to steer. What a run has taken already is delivered."""
+        await self._custody.clear(("steering",))
+
+    async def clear_follow_up_queue(self) -> None:
+        """Drop what waits to follow."""
+        await self._custody.clear(("follow_up",))
+
+    async def clear_all_queues(self) -> None:
+        """Drop all that waits."""
+        await self._custody.clear()
+
+    @property
+    def has_queued_messages(self) -> bool:
+        """Whether anything is on its way to the transcript."""
+        return not self._custody.queues.is_empty
+
+    def queued(self, lane: Lane) -> list[AgentMessage]:
+        """What is queued, oldest first: ``"steering"`` or ``"follow_up"``."""
+        return self._custody.queues.messages(lane)
+
+    async def _queue(self, lane: Lane, message: str | AgentMessage) -> None:
+        await self._custody.add(lane, self._to_queue(message))
