@@ -32,6 +32,7 @@ from .run import AgentRun
 from .setters import Setters
 from .signals import AbortSignal
 from .state import UNKNOWN_MODEL, AgentState
+from .step import unanswered
 from .step_types import Begin, Item, Lane, SteeringPolicy
 from .tools import AfterToolCall, BeforeToolCall, ExecutionMode, Listener, Tool
 
@@ -153,7 +154,7 @@ class Agent(Queueing, Setters):
         messages = self.state.messages
         if not messages:
             raise AgentError("E_AGENT_CONTINUE", "No messages to continue from")
-        if role_of(messages[-1]) != "assistant":
+        if role_of(messages[-1]) != "assistant" or unanswered(messages):
             return Begin()
         queues = self._custody.queues
         if steering := queues.take("steering", self.steering_mode):

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from typing import cast
 
 from .messages import AssistantMessage, LlmMessage, tool_calls
+from .step import LOST
 from .step_types import error_result, result_message
-
-_LOST = "No result was recorded"
 
 
 def well_formed(messages: Sequence[LlmMessage]) -> list[LlmMessage]:
@@ -35,7 +34,7 @@ def well_formed(messages: Sequence[LlmMessage]) -> list[LlmMessage]:
                 found.append(message if len(kept) == len(message["content"]) else _with(message, kept))
             continue
         found.append(message)
-        found += [result_message(call, error_result(_LOST), True, message["timestamp"]) for call in missing]
+        found += [result_message(call, error_result(LOST), True, message["timestamp"]) for call in missing]
     return found
 
 

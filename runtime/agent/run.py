@@ -98,7 +98,8 @@ class AgentRun:
             with self.scope:
                 try:
                     async with self.options.host.run([item.message for item in begin.prompts]) as self._host:
-                        await self._carry_out(self._step(begin))
+                        whole = attrs.evolve(begin, unanswered=unanswered(self._context), at_ms=self.now_ms())
+                        await self._carry_out(self._step(whole))
                         await self._host.settle(list(self._state.new))
                 except Exception as error:
                     await self._break(text_of(error))

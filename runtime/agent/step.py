@@ -15,8 +15,9 @@
 
 Invariants:
   L1  At most one effect of a step asks for an answer, and it is the last one.
-  L2  Every tool call of an answer gets exactly one result message, in the order of the calls, before the next answer.
-      Also when the run breaks: ``Broken`` says which calls have none, and they get one.
+  L2  Every tool call of an answer gets exactly one result message before the next message of another kind: in the
+      order of the calls, but for refused ones under the skip policy, which come at once. Also when the run breaks:
+      ``Broken`` says which calls have none. Calls that an earlier program left without get theirs when a run begins.
   L3  A message counts as new when its ``message_end`` is told, or when it is kept.
   L4  No queue is polled after an answer that failed or was aborted.
   L5  Steering that was taken between tools is delivered in the next turn, and no other steering before it.
@@ -61,6 +62,7 @@ _UPDATES = frozenset(
     "toolcall_start toolcall_delta toolcall_end".split()
 )
 ABORTED_TOOL = "Tool execution was aborted"
+LOST = "No result was recorded"
 
 
 def step(state: RunState, heard: Input) -> Step:
@@ -103,7 +105,8 @@ def unanswered(messages: Sequence[AgentMessage]) -> list[ToolCallBlock]:
 
 def _begin(state: RunState, heard: Begin) -> Step:
     effects: list[Effect] = [Tell({"type": "agent_start"}), Tell({"type": "turn_start"})]
-    state = _deliver(attrs.evolve(state, phase="opening"), heard.prompts, effects)
+    lost = [Item(result_message(block, error_result(LOST), True, heard.at_ms)) for block in heard.unanswered]  # L2
+    state = _deliver(attrs.evolve(state, phase="opening"), [*lost, *heard.prompts], effects)
     if heard.polls:
         return state, [*effects, Poll("steering")]
     return _ask_model(state, effects)

@@ -69,10 +69,15 @@ class RunState:
 
 @attrs.frozen
 class Begin:
-    """A run begins with these messages. ``polls`` is False if they came out of the steering queue."""
+    """A run begins with these messages. ``polls`` is False if they came out of the steering queue.
+
+    ``unanswered`` are tool calls in the transcript without a result: a program died while they ran.
+    """
 
     prompts: Sequence[Item] = ()
     polls: bool = True
+    unanswered: Sequence[ToolCallBlock] = ()
+    at_ms: int = 0
 
 
 @attrs.frozen

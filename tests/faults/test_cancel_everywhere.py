@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 import trio
 
+from kit.cancelling import CancelAt
 from kit.holds import holds
 from kit.simulated_runtimes import run_seeded, simulated
 from kit.simulated_stores import SimulatedStore
@@ -24,18 +25,6 @@ from strataflow.runtime import Runtime, Session, StoreError, Transaction
 from strataflow.runtime.simulation.seams import SimulatedMachine
 
 Story = Callable[[SimulatedMachine, list[Any]], Awaitable[None]]
-
-
-class CancelAt(trio.abc.Instrument):
-    """Cancels a scope after a number of task steps."""
-
-    def __init__(self, scope: trio.CancelScope, step: int) -> None:
-        self._scope, self._left = scope, step
-
-    def after_task_step(self, task: trio.lowlevel.Task) -> None:
-        self._left -= 1
-        if self._left == 0:
-            self._scope.cancel()
 
 
 def every_cancellation(story: Story) -> Any:
