@@ -74,7 +74,7 @@ def _fits(kind: Any, value: Any) -> bool:
         case "string":
             return isinstance(value, str)
         case "integer":
-            return is_number and float(value).is_integer()
+            return is_number and _is_whole(value)
         case "number":
             return is_number
         case "boolean":
@@ -99,7 +99,7 @@ def _converted_to(kind: Any, value: Any, schema: Mapping[str, Any]) -> tuple[Any
             return json.dumps(value), True
         case "integer" | "number":
             number = _number(value)
-            return number, number is not None and (kind == "number" or float(number).is_integer())
+            return number, number is not None and (kind == "number" or _is_whole(number))
         case "boolean" if value in ("true", "false") or (value in (0, 1) and not isinstance(value, str)):
             return value in ("true", 1), True
         case "null" if value in ("", 0, False):
@@ -108,6 +108,10 @@ def _converted_to(kind: Any, value: Any, schema: Mapping[str, Any]) -> tuple[Any
             return [value], True
         case _:
             return value, False
+
+
+def _is_whole(number: int | float) -> bool:
+    return isinstance(number, int) or number.is_integer()
 
 
 def _number(value: Any) -> int | float | None:
