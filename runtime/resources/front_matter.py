@@ -43,8 +43,8 @@ def read_front_matter(text: str) -> FrontMatter:
     end = text.find("\n" + _MARK, len(_MARK)) if text.startswith(_MARK) else -1
     if end < 0:
         return FrontMatter({}, text)
-    # One character belongs to the mark: its line end.
-    fields = _load(text[len(_MARK) + 1 : end])
+    # One character belongs to the mark: its line end. The last line keeps its own, which a block of text ends with.
+    fields = _load(text[len(_MARK) + 1 : end + 1])
     return FrontMatter(fields if isinstance(fields, dict) else {}, text[end + 1 + len(_MARK) :].strip())
 
 

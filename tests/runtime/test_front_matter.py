@@ -70,3 +70,8 @@ def test_bad_fields_are_an_error_of_their_own(fields: str) -> None:
 def test_fields_that_are_no_mapping_count_as_none() -> None:
     assert read_front_matter("---\n- a\n- b\n---\nbody") == FrontMatter({}, "body")
     assert read_front_matter("---\njust text\n---\nbody") == FrontMatter({}, "body")
+
+
+def test_a_block_of_text_at_the_end_keeps_its_last_line_end() -> None:
+    assert read_front_matter("---\na: |\n  one\n  two\n---\nbody").fields == {"a": "one\ntwo\n"}
+    assert read_front_matter("---\na: |-\n  one\n---\nbody").fields == {"a": "one"}
