@@ -104,7 +104,8 @@ SURFACES = Layer(
 )
 FACE = Layer(
     "face",
-    _STORE_DOORS | {_ACTORS, _RUNTIME, _SIMULATION, f"{_RUNTIME}.aio", f"{_RUNTIME}.continuation"},
+    _STORE_DOORS
+    | {_ACTORS, _RUNTIME, _SIMULATION, f"{_RUNTIME}.aio", f"{_RUNTIME}.continuation", f"{_RUNTIME}.resources"},
     frozenset(),
     frozenset({"trio", "attrs"}),
     refused=frozenset({"sqlite3"}),
