@@ -1,10 +1,12 @@
 """What a host gives an agent beside its memory: context files, a system prompt, skills, prompt templates.
 
 ``files`` looks at the disk, ``finding`` says where things lie, ``scanning`` reads them, ``loading`` joins it all for
-hosts; the rest is pure. ``compaction`` makes long sessions fit a model again. This is the door.
+hosts; the rest is pure. ``converting`` turns all roles of a session into those that models know; ``compaction`` makes
+long sessions fit a model again. This is the door.
 """
 
 from .context_files import CONTEXT_FILE_NAMES, ContextFile
+from .converting import convert_to_llm
 from .diagnoses import ResourceDiagnosis
 from .finding import ResourcePaths
 from .front_matter import FrontMatter, FrontMatterError, read_front_matter
@@ -26,6 +28,7 @@ __all__ = [
     "Skill",
     "SkillBlock",
     "build_system_prompt",
+    "convert_to_llm",
     "expand_skill",
     "expand_template",
     "fill_template",
