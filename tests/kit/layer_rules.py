@@ -5,6 +5,7 @@
     src/strataflow   the face: doors of the three layers
     runtime/surfaces the doors of runtime and simulator (parse, call, print)
     runtime          doors of store and actors     (assembly)
+    runtime/resources its pure modules, and runtime/resources/compaction, are pure and may serve the agent's step
     actors           the store's doors             (trio begins here; no files, no processes)
     store            itself                        (no event loop, no clock)
     store/projection, store/algebra                (pure)
@@ -79,7 +80,10 @@ STORE = Layer(
     refused=CLOCKS_AND_CHANCE | WORLD,
     never_uses=frozenset({"open", "input"}) | _NOW,
 )
-DECISION = _pure("pure decision", _STORE_DOORS, frozenset({_ACTORS, f"{_RUNTIME}.agent"}))
+# What the agent's step may use: messages, and the pure parts of resources and compaction.
+_FOR_DECISIONS = frozenset({f"{_RUNTIME}.agent", f"{_RUNTIME}.resources"})
+DECISION = _pure("pure decision", _STORE_DOORS, _FOR_DECISIONS | {_ACTORS})
+PURE_RESOURCES = _pure("pure resources", _STORE_DOORS, _FOR_DECISIONS)
 ACTORS = Layer(
     "actors",
     _STORE_DOORS,
@@ -105,7 +109,8 @@ SURFACES = Layer(
 FACE = Layer(
     "face",
     _STORE_DOORS
-    | {_ACTORS, _RUNTIME, _SIMULATION, f"{_RUNTIME}.aio", f"{_RUNTIME}.continuation", f"{_RUNTIME}.resources"},
+    | {_ACTORS, _RUNTIME, _SIMULATION, f"{_RUNTIME}.aio", f"{_RUNTIME}.continuation"}
+    | {f"{_RUNTIME}.resources", f"{_RUNTIME}.resources.compaction"},
     frozenset(),
     frozenset({"trio", "attrs"}),
     refused=frozenset({"sqlite3"}),
@@ -113,6 +118,14 @@ FACE = Layer(
 
 # Single modules that differ from their folder's row.
 DECISIONS = frozenset({"actors/supervision.py", "runtime/agent/step.py"})
+# The pure modules of a folder that also has others, and the others of a folder that is pure.
+PURE_OF_RESOURCES = frozenset(
+    f"runtime/resources/{name}.py" for name in "converting diagnoses ignoring skills system_prompt templates".split()
+)
+COMPACTION_IN_THE_WORLD = frozenset(
+    f"runtime/resources/compaction/{name}.py" for name in "navigating ports running".split()
+)
+NAMED_MODULES = DECISIONS | PURE_OF_RESOURCES | COMPACTION_IN_THE_WORLD
 EXTRA: Mapping[str, frozenset[str]] = {
     **{path: frozenset("fcntl io os pathlib shutil".split()) for path in FILE_MODULES},
     # One call, in a forked child: SQLite's connection of the parent must not even be closed.
@@ -132,12 +145,17 @@ ONLY_IN: Mapping[str, tuple[str, ...]] = {
 def layer_of(path: str) -> Layer:
     if path in DECISIONS:
         return DECISION
+    if path in PURE_OF_RESOURCES:
+        return PURE_RESOURCES
+    if path in COMPACTION_IN_THE_WORLD:
+        return RUNTIME
     for prefix, layer in (
         ("store/algebra/", ALGEBRA),
         ("store/projection/", PROJECTION),
         ("store/", STORE),
         ("actors/", ACTORS),
         ("runtime/surfaces/", SURFACES),
+        ("runtime/resources/compaction/", PURE_RESOURCES),
         ("runtime/", RUNTIME),
         ("src/strataflow/", FACE),
     ):

@@ -12,7 +12,7 @@ from kit.pi_cases import cases
 from kit.plain_tree import PlainTree, context_of
 from kit.summarizers import AskedOf, Scripted
 from kit.talk import USAGE, answer, call, entries, result, user
-from strataflow.compaction import CompactionError, CompactionSettings, compact_session
+from strataflow.compaction import CompactionError, CompactionSettings, OnTree, compact_session, in_thread
 
 _PATHS = cases("compaction")["sequences"]
 _TABLE = {case["label"]: case for case in cases("summaries")["compact"]}
@@ -164,31 +164,40 @@ async def test_the_first_failure_of_two_requests_ends_the_other() -> None:
     assert (error.code, len(summarizer.asked)) == ("E_MODEL", 2)
 
 
-async def test_a_cancelled_compaction_appends_nothing_at_any_checkpoint() -> None:
-    for turns in range(6):
+class _CancelAtStep(trio.abc.Instrument):
+    """Cancels before the nth step of any task."""
+
+    def __init__(self, scope: trio.CancelScope, step: int) -> None:
+        self.scope, self.left = scope, step
+
+    def before_task_step(self, task: trio.lowlevel.Task) -> None:
+        self.left -= 1
+        if self.left == 0:
+            self.scope.cancel()
+
+
+async def _inline(function: Any, /) -> Any:
+    await trio.lowlevel.checkpoint()
+    return function()
+
+
+@pytest.mark.parametrize("on_tree", [_inline, in_thread])
+async def test_a_compaction_cancelled_at_any_step_is_all_or_nothing(on_tree: OnTree) -> None:
+    outcomes = []
+    for step in range(1, 40):
         tree, scope = _tree(), trio.CancelScope()
-
-        async def waits(turns: int = turns, scope: trio.CancelScope = scope) -> None:
-            for turn in range(5):
-                if turn == turns:
-                    scope.cancel()
-                await trio.lowlevel.checkpoint()
-
+        instrument = _CancelAtStep(scope, step)
+        trio.lowlevel.add_instrument(instrument)
         with scope:
-            await compact_session(tree, Scripted(["S"], waits), settings=_KEEP_150)
-        appended = len(tree.entries) - len(_PATHS["plain turns of 100 tokens"])
-        assert (scope.cancelled_caught, appended) == ((True, 0) if turns < 5 else (False, 1))
-
-
-async def test_a_cancellation_with_the_last_answer_is_all_or_nothing() -> None:
-    tree, scope = _tree(), trio.CancelScope()
-
-    async def cancels() -> None:
-        scope.cancel()
-
-    with scope:
-        await compact_session(tree, Scripted(["S"], cancels), settings=_KEEP_150)
-    assert (scope.cancelled_caught, len(tree.entries)) in ((True, 12), (False, 13))
+            await compact_session(
+                tree,
+                Scripted(["H", "P"], trio.lowlevel.checkpoint),
+                settings=CompactionSettings(keep_recent_tokens=100),
+                on_tree=on_tree,
+            )
+        trio.lowlevel.remove_instrument(instrument)
+        outcomes.append((scope.cancelled_caught, len(tree.entries) - 12))
+    assert set(outcomes) == {(True, 0), (False, 1)}
 
 
 async def test_messages_that_came_meanwhile_stay_behind_the_summary() -> None:

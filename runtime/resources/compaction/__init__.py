@@ -1,7 +1,7 @@
 """Making long sessions fit a model again: summaries in place of what came first, and of branches that were left.
 
 Pure: ``tokens`` and ``cutting`` measure and cut, ``planning`` and ``branches`` plan, ``requests`` and ``serialising``
-say what a model is asked, ``deciding`` says when. ``running`` asks and appends. This is the door.
+say what a model is asked, ``deciding`` says when. ``running`` and ``navigating`` ask and append. This is the door.
 """
 
 from .branches import (
@@ -16,9 +16,11 @@ from .cutting import Cut, find_cut
 from .deciding import CompactionReason, ModelInUse, compaction_reason, is_overflow, should_compact
 from .errors import CompactionError
 from .file_lists import FileOperations
+from .navigating import Navigation, navigate_session
 from .planning import CompactionPlan, CompactionSettings, plan_compaction
+from .ports import OnTree, SummarisedTree, in_thread
 from .requests import SummaryRequest
-from .running import Compaction, Navigation, SummarisedTree, compact_session, navigate_session
+from .running import Compaction, compact_session
 from .serialising import serialise_conversation
 from .summarizer import ModelSummarizer, Summarizer
 from .tokens import ContextEstimate, estimate_context, estimate_tokens, usage_tokens
@@ -39,6 +41,7 @@ __all__ = [
     "ModelInUse",
     "ModelSummarizer",
     "Navigation",
+    "OnTree",
     "SummarisedTree",
     "Summarizer",
     "SummaryRequest",
@@ -47,6 +50,7 @@ __all__ = [
     "estimate_context",
     "estimate_tokens",
     "find_cut",
+    "in_thread",
     "is_overflow",
     "left_branch",
     "navigate_session",
