@@ -5,6 +5,7 @@
     src/strataflow   the face: doors of the three layers
     runtime/surfaces the doors of runtime and simulator (parse, call, print)
     runtime          doors of store and actors     (assembly)
+    runtime/resources its pure modules, and runtime/resources/compaction, are pure and may serve the agent's step
     actors           the store's doors             (trio begins here; no files, no processes)
     store            itself                        (no event loop, no clock)
     store/projection, store/algebra                (pure)
@@ -79,7 +80,10 @@ STORE = Layer(
     refused=CLOCKS_AND_CHANCE | WORLD,
     never_uses=frozenset({"open", "input"}) | _NOW,
 )
-DECISION = _pure("pure decision", _STORE_DOORS, frozenset({_ACTORS, f"{_RUNTIME}.agent"}))
+# What the agent's step may use: messages, and the pure parts of resources and compaction.
+_FOR_DECISIONS = frozenset({f"{_RUNTIME}.agent", f"{_RUNTIME}.resources"})
+DECISION = _pure("pure decision", _STORE_DOORS, _FOR_DECISIONS | {_ACTORS})
+PURE_RESOURCES = _pure("pure resources", _STORE_DOORS, _FOR_DECISIONS)
 ACTORS = Layer(
     "actors",
     _STORE_DOORS,
@@ -92,7 +96,7 @@ RUNTIME = Layer(
     "runtime",
     _STORE_DOORS | {_ACTORS},
     frozenset({_RUNTIME}),
-    frozenset({"trio", "attrs"}),
+    frozenset({"trio", "attrs", "yaml"}),
     refused=frozenset({"sqlite3"}),
 )
 SURFACES = Layer(
@@ -104,7 +108,9 @@ SURFACES = Layer(
 )
 FACE = Layer(
     "face",
-    _STORE_DOORS | {_ACTORS, _RUNTIME, _SIMULATION, f"{_RUNTIME}.aio", f"{_RUNTIME}.continuation", f"{_RUNTIME}.agent"},
+    _STORE_DOORS
+    | {_ACTORS, _RUNTIME, _SIMULATION}
+    | {f"{_RUNTIME}.{name}" for name in "aio continuation agent resources resources.compaction".split()},
     frozenset(),
     frozenset({"trio", "attrs"}),
     refused=frozenset({"sqlite3"}),
@@ -115,6 +121,14 @@ DECISIONS = frozenset(
     "actors/supervision.py runtime/agent/step.py runtime/agent/step_tools.py runtime/agent/step_types.py "
     "runtime/agent/recording.py runtime/agent/requesting.py".split()
 )
+# The pure modules of a folder that also has others, and the others of a folder that is pure.
+PURE_OF_RESOURCES = frozenset(
+    f"runtime/resources/{name}.py" for name in "converting diagnoses ignoring skills system_prompt templates".split()
+)
+COMPACTION_IN_THE_WORLD = frozenset(
+    f"runtime/resources/compaction/{name}.py" for name in "navigating ports running".split()
+)
+NAMED_MODULES = DECISIONS | PURE_OF_RESOURCES | COMPACTION_IN_THE_WORLD
 EXTRA: Mapping[str, frozenset[str]] = {
     **{path: frozenset("fcntl io os pathlib shutil".split()) for path in FILE_MODULES},
     # One call, in a forked child: SQLite's connection of the parent must not even be closed.
@@ -128,18 +142,24 @@ EXTRA: Mapping[str, frozenset[str]] = {
 ONLY_IN: Mapping[str, tuple[str, ...]] = {
     "orjson": ("store/codec.py",),
     "trio_util": ("actors/_trio_util.py",),
+    "yaml": ("runtime/resources/front_matter.py",),
 }
 
 
 def layer_of(path: str) -> Layer:
     if path in DECISIONS:
         return DECISION
+    if path in PURE_OF_RESOURCES:
+        return PURE_RESOURCES
+    if path in COMPACTION_IN_THE_WORLD:
+        return RUNTIME
     for prefix, layer in (
         ("store/algebra/", ALGEBRA),
         ("store/projection/", PROJECTION),
         ("store/", STORE),
         ("actors/", ACTORS),
         ("runtime/surfaces/", SURFACES),
+        ("runtime/resources/compaction/", PURE_RESOURCES),
         ("runtime/", RUNTIME),
         ("src/strataflow/", FACE),
     ):

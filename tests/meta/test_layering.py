@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kit.layer_checker import check, refuse_bare_layers
-from kit.layer_rules import DECISIONS
+from kit.layer_rules import NAMED_MODULES
 from kit.source_tree import FACE_FOLDER, PACKAGE_FOLDERS, ROOT, package_modules, python_files, read
 
 # A small tree that breaks nothing; each planted violation replaces or adds one file.
@@ -49,6 +49,9 @@ PLANTED = [
     ("store/algebra/patch.py", "from ..projection import head", "algebra must not import strataflow.store.projection"),
     ("store/algebra/patch.py", "open('x')", "algebra must not call open"),
     ("store/algebra/patch.py", "__import__('os')", "algebra must not call __import__"),
+    ("runtime/resources/compaction/tokens.py", "import trio", "pure resources must not import trio"),
+    ("runtime/resources/skills.py", "import os", "pure resources must not import os"),
+    ("runtime/resources/loading.py", "import yaml", "yaml belongs in runtime/resources/front_matter.py"),
     ("store/projection/head.py", "import orjson", "orjson belongs in store/codec.py"),
     ("store/projection/head.py", "import random", "projection must not import random"),
     ("store/projection/head.py", "from ..codec import x", "projection must not import strataflow.store.codec"),
@@ -153,8 +156,10 @@ def test_a_planted_violation_is_found_and_named(path: str, source: str, expected
     assert any(text.startswith(f"{path}:") and expected in text for text in violations), violations
 
 
-def test_modules_named_as_pure_decisions_exist_once_their_folder_does() -> None:
+def test_modules_with_a_row_of_their_own_exist_once_their_folder_does() -> None:
     # A rule about a file that was renamed would hold for nothing.
     folders = {path.rpartition("/")[0] for path in package_modules()}
-    missing = {path for path in DECISIONS if Path(path).parent.as_posix() in folders and not (ROOT / path).is_file()}
+    missing = {
+        path for path in NAMED_MODULES if Path(path).parent.as_posix() in folders and not (ROOT / path).is_file()
+    }
     assert missing == set()
