@@ -69,6 +69,7 @@ from .requests import Outcome, check_request_id
 from .run import Run
 from .session import Session
 from .session_log import LOG_LIMIT_DEFAULT
+from .session_trees import SessionTree
 from .transactions import Transaction
 from .watching import Watch
 
@@ -120,6 +121,7 @@ __all__ = [
     "RuntimeFailed",
     "SentRequest",
     "Session",
+    "SessionTree",
     "Settings",
     "Status",
     "StoreError",

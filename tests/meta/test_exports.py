@@ -45,6 +45,7 @@ PUBLIC_NAMES = {
     "RuntimeFailed",
     "SentRequest",
     "Session",
+    "SessionTree",
     "Settings",
     "Status",
     "StoreError",
