@@ -71,7 +71,7 @@ class SessionTree(TraceTree):
         return open_tree(
             cls,
             SYSTEM_SEAMS,
-            _file_place(path),
+            file_place(path),
             _options(durability, first_write, on_event),
             default_cwd=os.getcwd(),
             session_dir=None if session_dir is None else _folder_place(session_dir),
@@ -103,7 +103,7 @@ class SessionTree(TraceTree):
             cls,
             SYSTEM_SEAMS,
             cwd,
-            _folder_of(cwd, session_dir, agent_dir),
+            folder_of(cwd, session_dir, agent_dir),
             _options(durability, first_write, on_event),
             session_id=session_id,
             parent_session=parent_session,
@@ -122,7 +122,7 @@ class SessionTree(TraceTree):
         on_event: OnEvent | None = None,
     ) -> SessionTree:
         """The session whose file in the folder was changed last, for this working directory; else a new one."""
-        folder, options = _folder_of(cwd, session_dir, agent_dir), _options(durability, first_write, on_event)
+        folder, options = folder_of(cwd, session_dir, agent_dir), _options(durability, first_write, on_event)
         path = newest_file(SYSTEM_SEAMS, folder)
         if path is None:
             return begin_tree(cls, SYSTEM_SEAMS, cwd, folder, options)
@@ -156,9 +156,9 @@ class SessionTree(TraceTree):
         return fork_tree(
             cls,
             SYSTEM_SEAMS,
-            _file_place(source),
+            file_place(source),
             cwd,
-            _folder_of(cwd, session_dir, agent_dir),
+            folder_of(cwd, session_dir, agent_dir),
             _options(durability, first_write, on_event),
             named_source=source,
             session_id=session_id,
@@ -179,7 +179,7 @@ class SessionTree(TraceTree):
         agent_dir: str | None = None,
     ) -> Sequence[SessionInfo]:
         """The sessions of a folder, last used first; none if it does not exist. ``on_progress`` gets done and total."""
-        return list_folder(SYSTEM_SEAMS, _folder_of(cwd, session_dir, agent_dir), on_progress)
+        return list_folder(SYSTEM_SEAMS, folder_of(cwd, session_dir, agent_dir), on_progress)
 
     @staticmethod
     def list_all(
@@ -198,7 +198,8 @@ def _options(durability: Durability, first_write: FirstWrite, on_event: OnEvent 
     return TreeOptions(durability, first_write) if on_event is None else TreeOptions(durability, first_write, on_event)
 
 
-def _folder_of(cwd: str, session_dir: str | None, agent_dir: str | None) -> str:
+def folder_of(cwd: str, session_dir: str | None, agent_dir: str | None) -> str:
+    """The folder given, else that of the working directory."""
     return SessionTree.default_dir(cwd, agent_dir) if session_dir is None else _folder_place(session_dir)
 
 
@@ -207,6 +208,7 @@ def _folder_place(folder: str) -> str:
     return resolve_root(os.path.abspath(os.path.expanduser(folder)))
 
 
-def _file_place(path: str) -> str:
+def file_place(path: str) -> str:
+    """A file as seams take it; the file itself may not be a symlink."""
     folder, name = os.path.split(os.path.abspath(os.path.expanduser(path)))
     return os.path.join(resolve_root(folder), name)

@@ -18,9 +18,7 @@ SESSIONS = Path(__file__).parent / "pi" / "sessions"
 E2E = Path(__file__).parent / "pi" / "e2e"
 # What is refused or read otherwise here than there, on purpose; each has a test of its own.
 REFUSED = {"no-header", "json-null-line"}
-OPENED = sorted(
-    path.stem for path in SESSIONS.glob("*.jsonl") if "." not in path.stem and path.stem not in REFUSED
-)
+OPENED = sorted(path.stem for path in SESSIONS.glob("*.jsonl") if "." not in path.stem and path.stem not in REFUSED)
 # One file is empty: nothing was said in that session.
 WHOLE = sorted(path for path in E2E.glob("*.jsonl") if path.stat().st_size)
 FILES = sorted([*SESSIONS.glob("*.jsonl"), *WHOLE])
