@@ -100,6 +100,11 @@ class GrowingTree(ReadableTree):
         with self._file.locked():
             self._file.append(line_of(self._header))
 
+    def _require(self, entry_id: str) -> int:
+        if self._tree.place(entry_id) is None:
+            self.refresh()  # another process may have added it
+        return super()._require(entry_id)
+
     # -- inside ------------------------------------------------------------------------------------------------------
 
     def _append(

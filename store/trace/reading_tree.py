@@ -151,7 +151,7 @@ class ReadableTree:
 
     def _require(self, entry_id: str) -> int:
         """The place of an entry that must be there."""
-        place = self._tree.place(entry_id) if type(entry_id) is str else None
+        place = self._tree.place(entry_id)
         if place is None:
             said = entry_id if type(entry_id) is str and len(entry_id) <= 96 else shown(entry_id)
             raise ReadError("E_MISSING", f"Entry {said} not found", id=said)

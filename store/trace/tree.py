@@ -86,9 +86,9 @@ class Tree:
         """The id of the last entry; None without entries."""
         return self.ids[-1] if self.ids else None
 
-    def place(self, entry_id: str) -> int | None:
-        """Where the entry with this id is (S1)."""
-        return self._places.get(entry_id)
+    def place(self, entry_id: object) -> int | None:
+        """Where the entry with this id is (S1); None for whatever is no id of one."""
+        return self._places.get(entry_id) if type(entry_id) is str else None
 
     def meant(self, place: int) -> int:
         """The place of the entry that the id of this one means (S1)."""
