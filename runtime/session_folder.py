@@ -12,6 +12,7 @@ from ..store import Diagnosis, ReadError, StoreError, shown
 from ..store.trace import (
     Mended,
     SessionInfo,
+    as_current,
     check_session,
     copy_session,
     iso_time,
@@ -87,7 +88,7 @@ class SessionFolder:
             text = f"a session with the id {shown(head['id'])} is in {self.path} already; fork it instead"
             raise StoreError("E_CHANGED", text, path=self.path)
         target = f"{self.path}/{_imported_name(head)}"
-        copy_session(SYSTEM_SEAMS, place, target, {**head, "version": max(3, head.get("version", 1))}, "power")
+        copy_session(SYSTEM_SEAMS, place, target, as_current(head), "power")
         return SessionTree.open(target, self.path)
 
 

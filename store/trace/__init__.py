@@ -7,7 +7,7 @@ opens, begins and forks; ``listing`` and ``checking`` look at files without a tr
 
 from .checking import FINDING_CODES, check_session
 from .context import SessionContext, build_context_entries, build_session_context
-from .entries import ABSENT, folder_name, iso_time, text_of, time_ms
+from .entries import ABSENT, as_current, folder_name, iso_time, text_of, time_ms
 from .files import TORN_SUFFIX
 from .growing_tree import FirstWrite
 from .lines import Entry, line_of, parse_line
@@ -32,6 +32,7 @@ __all__ = [
     "TraceSeams",
     "TraceTree",
     "TreeOptions",
+    "as_current",
     "begin_tree",
     "build_context_entries",
     "build_session_context",

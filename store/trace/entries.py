@@ -60,6 +60,11 @@ def version_of(head: Entry) -> int | float:
     return version if type(version) in (int, float) else 1  # type: ignore[return-value]
 
 
+def as_current(head: Entry) -> Entry:
+    """The header of the same session in the present version; of a later one it stays."""
+    return {**head, "version": max(VERSION, version_of(head))}
+
+
 def needs_ids(head: Entry) -> bool:
     """Whether a file with this header is so old that its entries have no ids."""
     return version_of(head) < 2

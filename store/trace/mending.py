@@ -73,6 +73,7 @@ class _Plan:
     changes: list[tuple[int, str]] = attrs.field(factory=list)
     rewritten: dict[int, dict[str, Any]] = attrs.field(factory=dict)
     dropped: set[int] = attrs.field(factory=set)
+    _adopted: list[int] = attrs.field(factory=list)
     _places: dict[str, int] = attrs.field(factory=dict)
     _digests: dict[int, int] = attrs.field(factory=dict)
 
@@ -99,10 +100,11 @@ class _Plan:
     def _look_at_entry(self, number: int, found: Entry, digest: int) -> None:
         entry_id = found.get("id")
         if type(entry_id) is not str:
-            entry_id, parent = self.new_id(), self.ids[-1] if self.ids else None
-            self.rewritten[number] = {"id": entry_id, "parentId": parent}
+            entry_id = self.new_id()
+            self.rewritten[number] = {"id": entry_id}
             self.changes.append((number, f"an entry without id is now {entry_id}"))
-            self._keep(number, entry_id, parent)
+            self._adopted.append(len(self.ids))
+            self._keep(number, entry_id, None)
             return
         older = self._places.get(entry_id)
         if older is not None and self._digests.get(older) == digest:
@@ -111,6 +113,7 @@ class _Plan:
             return
         if older is not None:
             renamed = self.ids[older] = self.new_id()
+            self._places[renamed] = older
             self.rewritten.setdefault(self.numbers[older], {})["id"] = renamed
             self.changes.append((self.numbers[older], f"{entry_id} is now {renamed}: a later line has that id"))
         self._digests[len(self.ids)] = digest
@@ -124,9 +127,11 @@ class _Plan:
 
     def decide(self) -> None:
         """Give every entry a parent that is there, and no entry itself as an ancestor."""
+        for place in self._adopted:
+            self._move(place, self._before(place), "it had no parent either")
         for place, parent in enumerate(self.parents):
             if parent is not None and parent not in self._places:
-                self._move(place, self.ids[place - 1] if place else None, f"its parent {parent} is not there")
+                self._move(place, self._before(place), f"its parent {parent} is not there")
         seen: dict[int, int] = {}
         for walk in range(len(self.parents)):
             above: int | None = walk
@@ -137,6 +142,9 @@ class _Plan:
                 above = self._above(above)
             if above is not None and seen[above] == walk:
                 self._move(min(trail[trail.index(above) :]), None, "it was among its own ancestors")
+
+    def _before(self, place: int) -> str | None:
+        return self.ids[place - 1] if place else None
 
     def _above(self, place: int) -> int | None:
         parent = self.parents[place]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
-from .entries import VERSION, is_header, kind_of, needs_ids, version_of
+from .entries import VERSION, as_current, is_header, kind_of, needs_ids, version_of
 from .lines import Entry
 
 
@@ -23,7 +23,7 @@ def migrated(lines: Iterable[Entry], new_id: Callable[[], str]) -> Iterator[Entr
     source = iter(lines)
     head = next(source)
     version = version_of(head)
-    yield {**head, "version": VERSION} if version < VERSION else head
+    yield as_current(head)
     ids: list[str | None] = [None]  # by the number of the line; the header has none
     parent: str | None = None
     for found in source:

@@ -8,7 +8,7 @@ import attrs
 
 from ..algebra import CallError, shown
 from .branching import branched_path, linear_path
-from .entries import ABSENT, iso_time
+from .entries import ABSENT, as_current, iso_time
 from .files import write_whole
 from .growing_tree import GrowingTree, with_head
 from .lines import line_of
@@ -168,7 +168,7 @@ class TraceTree(GrowingTree):
         """
         places = self._tree.path(self._tree.leaf if from_id is None else from_id)
         now = self._seams.now_ms() if timestamp_ms is None else timestamp_ms
-        head = line_of({**self._header, "timestamp": iso_time(now)})
+        head = line_of({**as_current(self._header), "timestamp": iso_time(now)})
         lines = linear_path(self._tree, self._texts, places)
         write_whole(self._seams, path, with_head(head, lines), is_synced=self._durability == "power")
         return len(places)
