@@ -57,6 +57,7 @@ from ..store.projection import (
     compaction_plan,
     compare_requests,
 )
+from ..store.trace import SessionInfo
 from .assembly import Runtime
 from .benchmark import MEASURES, STUDIES, run_benchmark, run_study
 from .host_log import JsonlEntries, MemoryEntries
@@ -68,7 +69,10 @@ from .reports import CLOSE_DEADLINE_S, CloseReport, RuntimeEvent
 from .requests import Outcome, check_request_id
 from .run import Run
 from .session import Session
+from .session_folder import SessionFolder, repair_session
 from .session_log import LOG_LIMIT_DEFAULT
+from .session_outline import OutlineRow, described, outline
+from .session_trees import SessionTree
 from .transactions import Transaction
 from .watching import Watch
 
@@ -107,6 +111,7 @@ __all__ = [
     "Mode",
     "NativeCompaction",
     "Outcome",
+    "OutlineRow",
     "PrefixDeparture",
     "PrefixReport",
     "ReadError",
@@ -120,6 +125,9 @@ __all__ = [
     "RuntimeFailed",
     "SentRequest",
     "Session",
+    "SessionFolder",
+    "SessionInfo",
+    "SessionTree",
     "Settings",
     "Status",
     "StoreError",
@@ -141,12 +149,15 @@ __all__ = [
     "compact",
     "compaction_plan",
     "compare_requests",
+    "described",
     "inspect_store",
     "normalise_cwd",
     "open_runtime",
+    "outline",
     "overlay",
     "parse_strict",
     "pretty",
+    "repair_session",
     "run_benchmark",
     "run_study",
     "shown",

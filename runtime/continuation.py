@@ -10,15 +10,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Awaitable, Callable, Sequence
-from datetime import datetime
-from typing import Final, Literal, final
+from typing import Literal, final
 
 import attrs
 
-from ..store import CallError, RealDisk, StoreError, StrataflowError, normalise_cwd, parse_strict, resolve_root, shown
+from ..store import CallError, RealDisk, StoreError, StrataflowError, normalise_cwd, resolve_root, shown
+from ..store.trace import HEADER_BYTES_MAX, read_head, time_ms
 from .inspection import Inspector
-
-HEADER_BYTES_MAX: Final = 64 << 10
+from .session_trees import SYSTEM_SEAMS
 
 
 @final
@@ -76,7 +75,7 @@ class Startup:
 
 
 def read_header(path: str) -> SessionHeader:
-    """The header of a session's file: its first line alone is read, at most 64 KiB. Blocking.
+    """The header of a session's file: at most 64 KiB of it are looked at. Blocking.
 
     Raises:
       StoreError: E_CORRUPT for a link, a folder or no header, also where nothing is; E_DISK.
@@ -87,19 +86,12 @@ def read_header(path: str) -> SessionHeader:
     stat = RealDisk(root).stat(place)
     if stat is None or stat.kind != "file" or place != os.path.realpath(place):
         raise StoreError("E_CORRUPT", f"{place}: is no regular file of a session", path=place)
-    with open(place, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NOFOLLOW)) as file:
-        line, newline, _ = file.read(HEADER_BYTES_MAX + 1).partition(b"\n")
-    if len(line) > HEADER_BYTES_MAX or (not newline and len(line) == HEADER_BYTES_MAX):
-        raise StoreError("E_CORRUPT", f"{place}: its first line is too long for a header", path=place)
+    header = read_head(SYSTEM_SEAMS, place, min(stat.size_bytes, HEADER_BYTES_MAX))
     try:
-        header = parse_strict(line)
-        if type(header) is not dict or header.get("type") != "session":
+        session_id, cwd, begun = header["id"], header["cwd"], time_ms(header["timestamp"])
+        if not session_id or begun is None:
             raise ValueError
-        session_id, cwd, time = header["id"], header["cwd"], header["timestamp"]
-        if type(session_id) is not str or not session_id:
-            raise ValueError
-        moment = datetime.fromisoformat(time)
-        return SessionHeader(place, session_id, normalise_cwd(cwd), moment.timestamp() * 1000)
+        return SessionHeader(place, session_id, normalise_cwd(cwd), begun)
     except (CallError, StoreError, LookupError, TypeError, ValueError):
         raise StoreError("E_CORRUPT", f"{place}: its first line is no header of a session", path=place) from None
 

@@ -34,6 +34,7 @@ from .algebra import (
 from .checkpoint import NOTHING, CheckpointReport, Root, checkpoint
 from .codec import compact, parse_strict, pretty
 from .disk import RealDisk, resolve_root
+from .disk_parts import RealFileParts
 from .disk_paths import check_path, disk_refusal, wrong_kind
 from .doctor import diagnose
 from .documents import MODES, Mode, RunRecord
@@ -104,6 +105,7 @@ from .path_log import LogEntry, log_of_session
 from .ports import (
     Disk,
     FileKind,
+    FileParts,
     FileStat,
     KernelLock,
     LockAttempt,
@@ -159,6 +161,7 @@ __all__ = [
     "Durability",
     "Fence",
     "FileKind",
+    "FileParts",
     "FileStat",
     "FindMissing",
     "Finding",
@@ -193,6 +196,7 @@ __all__ = [
     "ReadProjection",
     "ReadResult",
     "RealDisk",
+    "RealFileParts",
     "RealProcessTable",
     "RebuildReport",
     "Receipt",

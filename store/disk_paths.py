@@ -26,6 +26,7 @@ _ACTIONS = {
     "make_folder": "create the folder",
     "write_new": "create",
     "append": "append to",
+    "cut": "cut the end of",
     "sync_file": "sync",
     "sync_folder": "sync the folder",
     "remove_folder": "remove the folder",

@@ -80,6 +80,16 @@ class Disk(Protocol):
         """The type of the file system that holds the path, such as ``"ext4"`` or ``"nfs4"``; ``""`` if unknown."""
 
 
+class FileParts(Protocol):
+    """What long files need besides a ``Disk``: to be read in parts, and to lose a torn end. Errors are a ``Disk``'s."""
+
+    def read_part(self, path: str, start: int, size: int) -> bytes | None:
+        """``size`` bytes from ``start`` on, fewer only at the end of the file; None if nothing has this name."""
+
+    def cut(self, path: str, size: int) -> None:
+        """Let the file end after ``size`` bytes; a shorter one stays as it is. Durable after ``sync_file``."""
+
+
 class KernelLock(Protocol):
     """An advisory lock on one file that the kernel frees when its holder dies, and that no child inherits."""
 

@@ -28,11 +28,12 @@ from collections.abc import Callable, Iterator
 from typing import final
 
 from ...store import FileKind, FileStat, check_path, disk_refusal
+from .disk_parts import PartsOfFiles
 from .fates import CrashMode, Fate
 from .inodes import FailedSync, FileSystem, Inode
 from .walking import existing, find, find_kind, find_parent, find_source, system_error
 
-CHANGES = frozenset("make_folder write_new append rename link unlink remove_folder".split())
+CHANGES = frozenset("make_folder write_new append cut rename link unlink remove_folder".split())
 
 
 class PowerCut(BaseException):
@@ -48,8 +49,8 @@ class ShortWrite(OSError):
 
 
 @final
-class SimulatedDisk:
-    """A ``Disk`` in memory, safe to call from several threads.
+class SimulatedDisk(PartsOfFiles):
+    """A ``Disk`` and its ``FileParts`` in memory, safe to call from several threads.
 
     Attributes:
       operations: how many operations were called so far, refused ones included.

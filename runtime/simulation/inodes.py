@@ -49,6 +49,7 @@ class Inode:
     durable_size: int = 0
     unsynced: list[Range] = attrs.field(factory=list)
     doomed: list[Range] = attrs.field(factory=list)
+    uncut: bytes | None = None
     names: dict[str, int] = attrs.field(factory=dict)
     durable_names: dict[str, int] = attrs.field(factory=dict)
 
@@ -58,8 +59,20 @@ class Inode:
         if data:
             self.unsynced.append((start, len(self.content)))
 
+    def cut(self, size: int) -> None:
+        """Forget what is behind ``size``; until the next sync a power cut may bring it back (P8)."""
+        if size >= len(self.content):
+            return
+        if self.uncut is None:
+            self.uncut = bytes(self.content[: self.durable_size])
+        del self.content[size:]
+        self.durable_size = min(self.durable_size, size)
+        self.unsynced = [(start, min(end, size)) for start, end in self.unsynced if start < size]
+        self.doomed = [(start, min(end, size)) for start, end in self.doomed if start < size]
+
     def sync(self) -> None:
         self.unsynced.clear()
+        self.uncut = None
         self.durable_size = len(self.content)
 
     def fail_sync(self, leaves: FailedSync) -> None:  # R2
@@ -244,7 +257,10 @@ class FileSystem:
 
 
 def _survivor(inode: Inode, fate: Fate) -> Inode:
-    content = fate.content(bytes(inode.content), inode.durable_size, inode.unsynced, inode.doomed)
+    if inode.uncut is not None and not fate.keeps_name():  # a cut is a change of the file's entry, as names are (P8)
+        content = inode.uncut
+    else:
+        content = fate.content(bytes(inode.content), inode.durable_size, inode.unsynced, inode.doomed)
     return Inode(inode.number, inode.kind, inode.mode, inode.mtime_ns, content=bytearray(content))
 
 

@@ -16,6 +16,7 @@ from . import (
     log_command,
     patch_command,
     read_command,
+    sessions_command,
     simulate_command,
     status_command,
     tools_command,
@@ -34,6 +35,7 @@ COMMANDS = (
     doctor_command,
     checkpoint_command,
     unlock_command,
+    sessions_command,
     simulate_command,
     bench_command,
 )

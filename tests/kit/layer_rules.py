@@ -28,7 +28,7 @@ WORLD = frozenset(
     "asyncio ctypes fcntl glob io mmap multiprocessing os pathlib pty resource select selectors shutil signal socket "
     "sqlite3 subprocess tempfile".split()
 )
-FILE_MODULES = ("store/disk.py", "store/lock.py")
+FILE_MODULES = ("store/disk.py", "store/disk_parts.py", "store/lock.py")
 
 
 @attrs.frozen
@@ -56,8 +56,8 @@ _TRIO_WORLD = frozenset(
     "open_unix_socket open_signal_receiver open_ssl_over_tcp_stream serve_tcp run".split()
 )
 _STORE = "strataflow.store"
-# The store layer has a second door, that of its pure part: one list of names for both would be too long to read.
-_STORE_DOORS = frozenset({_STORE, f"{_STORE}.projection"})
+# The store layer has more doors, of its pure part and of session trees: one list of names would be too long to read.
+_STORE_DOORS = frozenset({_STORE, f"{_STORE}.projection", f"{_STORE}.trace"})
 _ACTORS = "strataflow.actors"
 _RUNTIME = "strataflow.runtime"
 _SIMULATION = f"{_RUNTIME}.simulation"

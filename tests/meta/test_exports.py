@@ -47,6 +47,7 @@ PUBLIC_NAMES = {
     "RuntimeFailed",
     "SentRequest",
     "Session",
+    "SessionTree",
     "Settings",
     "Status",
     "StoreError",

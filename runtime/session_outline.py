@@ -1,0 +1,83 @@
+"""A session tree as lines for a person: where it forks, what each entry says, where the leaf is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final, final
+
+import attrs
+
+from ..store.trace import text_of
+from .session_trees import SessionTree
+
+OUTLINE_CHARS: Final = 80
+_SAID_BY = {
+    "thinking_level_change": ("thinkingLevel",),
+    "model_change": ("provider", "modelId"),
+    "compaction": ("summary",),
+    "branch_summary": ("summary",),
+    "custom": ("customType",),
+    "label": ("targetId", "label"),
+    "session_info": ("name",),
+}
+
+
+@final
+@attrs.frozen
+class OutlineRow:
+    """An entry in the drawing of a tree.
+
+    Attributes:
+      depth: how many times its way has branched off.
+      text: the beginning of what it says.
+      is_on_branch: whether it is between the root and the leaf.
+    """
+
+    id: str
+    kind: str
+    depth: int
+    text: str
+    label: str | None
+    is_on_branch: bool
+    is_leaf: bool
+
+
+def outline(tree: SessionTree) -> Iterator[OutlineRow]:
+    """All entries from the roots down; at a fork each way is one step deeper, the oldest first."""
+    rows: dict[str, tuple[str, str]] = {}
+    below: dict[str | None, list[str]] = {}
+    for entry in tree.iter_entries():
+        rows[entry["id"]] = described(entry)
+        below.setdefault(entry.get("parentId"), []).append(entry["id"])
+    ids = set(rows)
+    roots = [each for parent, each_of in below.items() if parent is None or parent not in ids for each in each_of]
+    on_branch, leaf = set(tree.get_branch_ids()), tree.get_leaf_id()
+    waiting = [(each, 0) for each in reversed(roots)]
+    seen: set[str] = set()
+    while waiting:
+        entry_id, depth = waiting.pop()
+        if entry_id in seen:
+            continue
+        seen.add(entry_id)
+        kind, text = rows[entry_id]
+        label = tree.get_label(entry_id)
+        yield OutlineRow(entry_id, kind, depth, text, label, entry_id in on_branch, entry_id == leaf)
+        following = below.get(entry_id, [])
+        waiting += [(each, depth + (len(following) > 1)) for each in reversed(following)]
+
+
+def described(entry: dict[str, Any]) -> tuple[str, str]:
+    """What an entry is and the beginning of what it says, on one line."""
+    kind = entry["type"]
+    if kind == "message" or kind == "custom_message":
+        message = entry["message"] if kind == "message" else entry
+        blocks = message.get("content")
+        calls = [block for block in blocks if block.get("type") == "toolCall"] if type(blocks) is list else []
+        words = [text_of(message) or str(message.get("command", "")), *(f"[{call.get('name')}]" for call in calls)]
+        return str(message.get("role", kind)), _cut(" ".join(words))
+    return kind, _cut(" ".join(str(entry[name]) for name in _SAID_BY.get(kind, ()) if name in entry))
+
+
+def _cut(text: str) -> str:
+    line = " ".join(text[: OUTLINE_CHARS * 4].split())
+    return line if len(line) <= OUTLINE_CHARS else line[: OUTLINE_CHARS - 1] + "…"
