@@ -57,11 +57,25 @@ from ..store.projection import (
     compaction_plan,
     compare_requests,
 )
+from .agent.model_stream import Model, ModelRequest, StreamEvent, StreamFunction, StreamOptions
 from .assembly import Runtime
 from .benchmark import MEASURES, STUDIES, run_benchmark, run_study
 from .host_log import JsonlEntries, MemoryEntries
 from .inspection import Inspector, inspect_store
 from .model_tools import MEMORY_TOOLS, ToolDeclaration, active_tools, shown_call
+from .models import (
+    ModelClient,
+    ModelError,
+    ModelPatience,
+    ModelRetry,
+    get_model,
+    is_context_overflow,
+    is_retryable,
+    list_models,
+    load_models,
+    open_model_client,
+    register_model,
+)
 from .opening import open_runtime
 from .places import agent_folder, store_folder
 from .reports import CLOSE_DEADLINE_S, CloseReport, RuntimeEvent
@@ -105,6 +119,12 @@ __all__ = [
     "MemoryEntries",
     "MissingDeletion",
     "Mode",
+    "Model",
+    "ModelClient",
+    "ModelError",
+    "ModelPatience",
+    "ModelRequest",
+    "ModelRetry",
     "NativeCompaction",
     "Outcome",
     "PrefixDeparture",
@@ -124,6 +144,9 @@ __all__ = [
     "Status",
     "StoreError",
     "StrataflowError",
+    "StreamEvent",
+    "StreamFunction",
+    "StreamOptions",
     "ToolCall",
     "ToolDeclaration",
     "Transaction",
@@ -141,12 +164,19 @@ __all__ = [
     "compact",
     "compaction_plan",
     "compare_requests",
+    "get_model",
     "inspect_store",
+    "is_context_overflow",
+    "is_retryable",
+    "list_models",
+    "load_models",
     "normalise_cwd",
+    "open_model_client",
     "open_runtime",
     "overlay",
     "parse_strict",
     "pretty",
+    "register_model",
     "run_benchmark",
     "run_study",
     "shown",

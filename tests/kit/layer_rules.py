@@ -102,6 +102,8 @@ SURFACES = Layer(
     frozenset({"trio", "attrs"}),
     refused=frozenset({"sqlite3"}),
 )
+# What is asked of models and what they say: bytes and dicts, decided without a loop, a clock or a network.
+MODEL_FORMATS = _pure("model formats", _STORE_DOORS, frozenset({f"{_RUNTIME}.models", f"{_RUNTIME}.agent"}))
 FACE = Layer(
     "face",
     _STORE_DOORS | {_ACTORS, _RUNTIME, _SIMULATION, f"{_RUNTIME}.aio", f"{_RUNTIME}.continuation"},
@@ -111,6 +113,7 @@ FACE = Layer(
 )
 
 # Single modules that differ from their folder's row.
+MODEL_SHELLS = frozenset(f"runtime/models/{name}.py" for name in ("__init__", "client", "http_call", "table"))
 DECISIONS = frozenset({"actors/supervision.py", "runtime/agent/step.py"})
 EXTRA: Mapping[str, frozenset[str]] = {
     **{path: frozenset("fcntl io os pathlib shutil".split()) for path in FILE_MODULES},
@@ -118,6 +121,9 @@ EXTRA: Mapping[str, frozenset[str]] = {
     "store/journal_connection.py": frozenset({"ctypes"}),
     # The peer of the benchmarks is SQLite as another program would use it; it knows nothing of our journal.
     "runtime/benchmark/peer.py": frozenset({"sqlite3"}),
+    # An extra: the one place that asks over the network, and the one that opens the connections.
+    "runtime/models/http_call.py": frozenset({"httpx"}),
+    "runtime/models/client.py": frozenset({"httpx"}),
     # It is a part of pytest where there is pytest; nobody else imports it.
     "src/strataflow/pytest_plugin.py": frozenset({"pytest"}),
 }
@@ -130,6 +136,8 @@ ONLY_IN: Mapping[str, tuple[str, ...]] = {
 def layer_of(path: str) -> Layer:
     if path in DECISIONS:
         return DECISION
+    if path.startswith("runtime/models/") and path not in MODEL_SHELLS:
+        return MODEL_FORMATS
     for prefix, layer in (
         ("store/algebra/", ALGEBRA),
         ("store/projection/", PROJECTION),
