@@ -58,11 +58,25 @@ from ..store.projection import (
     compare_requests,
 )
 from ..store.trace import SessionInfo
+from .agent.model_stream import Model, ModelRequest, StreamEvent, StreamFunction, StreamOptions
 from .assembly import Runtime
 from .benchmark import MEASURES, STUDIES, run_benchmark, run_study
 from .host_log import JsonlEntries, MemoryEntries
 from .inspection import Inspector, inspect_store
 from .model_tools import MEMORY_TOOLS, ToolDeclaration, active_tools, shown_call
+from .models import (
+    ModelClient,
+    ModelError,
+    ModelPatience,
+    ModelRetry,
+    get_model,
+    is_context_overflow,
+    is_retryable,
+    list_models,
+    load_models,
+    open_model_client,
+    register_model,
+)
 from .opening import open_runtime
 from .places import agent_folder, store_folder
 from .reports import CLOSE_DEADLINE_S, CloseReport, RuntimeEvent
@@ -109,6 +123,12 @@ __all__ = [
     "MemoryEntries",
     "MissingDeletion",
     "Mode",
+    "Model",
+    "ModelClient",
+    "ModelError",
+    "ModelPatience",
+    "ModelRequest",
+    "ModelRetry",
     "NativeCompaction",
     "Outcome",
     "OutlineRow",
@@ -132,6 +152,9 @@ __all__ = [
     "Status",
     "StoreError",
     "StrataflowError",
+    "StreamEvent",
+    "StreamFunction",
+    "StreamOptions",
     "ToolCall",
     "ToolDeclaration",
     "Transaction",
@@ -150,13 +173,20 @@ __all__ = [
     "compaction_plan",
     "compare_requests",
     "described",
+    "get_model",
     "inspect_store",
+    "is_context_overflow",
+    "is_retryable",
+    "list_models",
+    "load_models",
     "normalise_cwd",
+    "open_model_client",
     "open_runtime",
     "outline",
     "overlay",
     "parse_strict",
     "pretty",
+    "register_model",
     "repair_session",
     "run_benchmark",
     "run_study",

@@ -32,7 +32,7 @@ from .algebra import (
     shown,
 )
 from .checkpoint import NOTHING, CheckpointReport, Root, checkpoint
-from .codec import compact, parse_strict, pretty
+from .codec import compact, parse_stream_piece, parse_strict, pretty
 from .disk import RealDisk, resolve_root
 from .disk_parts import RealFileParts
 from .disk_paths import check_path, disk_refusal, wrong_kind
@@ -261,6 +261,7 @@ __all__ = [
     "nothing_missing",
     "old_formats",
     "overlay",
+    "parse_stream_piece",
     "parse_strict",
     "plane_sizes",
     "prepare_shared",

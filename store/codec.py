@@ -43,6 +43,23 @@ def decode(text: bytes | str) -> Any:
     return orjson.loads(text)
 
 
+def parse_stream_piece(text: str) -> Any:
+    """JSON of another program's stream, where each of thousands of pieces counts: quick, and only as strict as that.
+
+    What no strict reader takes although people send it (halves of a surrogate pair, ``NaN``) is read as written.
+
+    Raises:
+      ValueError: it is no JSON.
+    """
+    try:
+        return orjson.loads(text)
+    except ValueError:
+        try:
+            return json.loads(text)
+        except RecursionError:
+            raise ValueError("nested too deeply") from None
+
+
 def identity(data: bytes | None) -> str:
     """The file identity of store 1.9.1: ``sha256:`` and lowercase hex of the raw bytes, or ``missing``."""
     return "missing" if data is None else "sha256:" + hashlib.sha256(data).hexdigest()

@@ -53,7 +53,10 @@ class StreamEvent(TypedDict):
 
 @attrs.frozen
 class Model:
-    """A model as the agent knows it. Costs are US dollars per million tokens; sizes are tokens."""
+    """A model as the agent knows it. Costs are US dollars per million tokens; sizes are tokens.
+
+    ``efforts``: the levels that a model with named efforts knows; empty for low, medium and high.
+    """
 
     id: str
     provider: str
@@ -65,6 +68,7 @@ class Model:
     context_window: int = 0
     max_tokens: int = 0
     cost: Mapping[str, float] = attrs.field(factory=dict)  # input, output, cacheRead, cacheWrite
+    efforts: tuple[str, ...] = ()
 
 
 @attrs.frozen

@@ -106,6 +106,8 @@ SURFACES = Layer(
     frozenset({"trio", "attrs"}),
     refused=frozenset({"sqlite3"}),
 )
+# What is asked of models and what they say: bytes and dicts, decided without a loop, a clock or a network.
+MODEL_FORMATS = _pure("model formats", _STORE_DOORS, frozenset({f"{_RUNTIME}.models", f"{_RUNTIME}.agent"}))
 FACE = Layer(
     "face",
     _STORE_DOORS
@@ -129,12 +131,16 @@ COMPACTION_IN_THE_WORLD = frozenset(
     f"runtime/resources/compaction/{name}.py" for name in "navigating ports running".split()
 )
 NAMED_MODULES = DECISIONS | PURE_OF_RESOURCES | COMPACTION_IN_THE_WORLD
+MODEL_SHELLS = frozenset(f"runtime/models/{name}.py" for name in ("__init__", "client", "http_call", "table"))
 EXTRA: Mapping[str, frozenset[str]] = {
     **{path: frozenset("fcntl io os pathlib shutil".split()) for path in FILE_MODULES},
     # One call, in a forked child: SQLite's connection of the parent must not even be closed.
     "store/journal_connection.py": frozenset({"ctypes"}),
     # The peer of the benchmarks is SQLite as another program would use it; it knows nothing of our journal.
     "runtime/benchmark/peer.py": frozenset({"sqlite3"}),
+    # An extra: the one place that asks over the network, and the one that opens the connections.
+    "runtime/models/http_call.py": frozenset({"httpx"}),
+    "runtime/models/client.py": frozenset({"httpx"}),
     # It is a part of pytest where there is pytest; nobody else imports it.
     "src/strataflow/pytest_plugin.py": frozenset({"pytest"}),
     "runtime/agent/arguments.py": frozenset({"jsonschema"}),
@@ -153,6 +159,8 @@ def layer_of(path: str) -> Layer:
         return PURE_RESOURCES
     if path in COMPACTION_IN_THE_WORLD:
         return RUNTIME
+    if path.startswith("runtime/models/") and path not in MODEL_SHELLS:
+        return MODEL_FORMATS
     for prefix, layer in (
         ("store/algebra/", ALGEBRA),
         ("store/projection/", PROJECTION),
