@@ -2,7 +2,7 @@
 
 Goal: every acknowledged entry is in the file once, its parent too, forks are whole; nobody repairs anything in between.
 
-Method: see ``kit/session_kill_loop.py``. The seed decides who dies after how many acknowledgements, the kernel the rest.
+Method: see ``kit/session_kill_loop.py``. The seed decides who dies after how many acknowledgements, the kernel else.
 ``STRATAFLOW_SESSION_SECONDS`` lets the writers that nobody kills go on for that long.
 """
 
