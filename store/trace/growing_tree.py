@@ -49,6 +49,11 @@ class GrowingTree(ReadableTree):
     _is_read_only: bool = False
     _is_running: bool = False
 
+    def become(self, other: GrowingTree) -> None:
+        """Be the session of another object from now on; working directory and folder for new sessions stay (2.1.7)."""
+        self._header, self._file = other._header, other._file
+        self._tree, self._texts, self._is_read_only = other._tree, other._texts, other._is_read_only
+
     # -- beside other processes --------------------------------------------------------------------------------------
 
     def begin_run(self) -> None:
@@ -127,6 +132,8 @@ class GrowingTree(ReadableTree):
         else:
             with file.locked():
                 leaf = self._tree.leaf
+                # What was read without the lock may have been taken back since (F5), and other lines stand there now.
+                self._entries([len(self._tree) - 1] if len(self._tree) else [])
                 self.refresh()
                 if stays:
                     self._tree.leaf = leaf
