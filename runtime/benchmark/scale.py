@@ -26,6 +26,7 @@ class Scale:
       changes: changes that a watcher is told of, one after the other.
       idle_s: how long the processor time of an idle process is measured, in seconds.
       worlds: simulated worlds.
+      streams, pieces: answers of models that stream at once, and the pieces of each.
     """
 
     rounds: int = 5
@@ -43,9 +44,20 @@ class Scale:
     changes: int = 300
     idle_s: float = 20.0
     worlds: int = 40
+    streams: int = 100
+    pieces: int = 200
 
 
 FULL = Scale()
 QUICK = Scale(
-    rounds=3, round_s=0.4, commits=2_000, many=200, reads=500, increments=64, changes=100, idle_s=5.0, worlds=10
+    rounds=3,
+    round_s=0.4,
+    commits=2_000,
+    many=200,
+    reads=500,
+    increments=64,
+    changes=100,
+    idle_s=5.0,
+    worlds=10,
+    pieces=50,
 )

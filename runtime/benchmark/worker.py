@@ -20,6 +20,7 @@ from ..transactions import Transaction
 from . import documents
 from .rates import run_for
 from .sides import begin_with, open_session, opened, opened_runtime, patch
+from .streams import stream
 from .studies.conversation import resume
 from .studies.publisher import publish
 from .transactions import increment
@@ -143,6 +144,7 @@ JOBS: dict[str, Callable[..., Awaitable[Any]]] = {
     "idle": idle,
     "resume": resume_when_told,
     "publish": publish,
+    "stream": stream,
 }
 
 

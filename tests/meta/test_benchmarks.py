@@ -35,6 +35,8 @@ TINY = Scale(
     changes=5,
     idle_s=0.1,
     worlds=1,
+    streams=3,
+    pieces=4,
 )
 
 
