@@ -59,6 +59,7 @@ REQUIRED: Mapping[str, list[str]] = {
         *numbered("case store ", (85, 102), (123, 127), (132, 134)),
     ],
     "Benchmarks of the agent": numbered("B", (1, 15)),
+    "Models": ["host 3.2.5", "host 5.7.6"],
 }
 
 NOT_TAKEN_OVER: Mapping[str, str] = {

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from kit.holds import holds
 from strataflow.runtime.models import is_context_overflow, is_retryable
 from strataflow.runtime.models.errors import CallFailed
 from strataflow.runtime.models.failures import (
@@ -51,17 +52,20 @@ def ended(stop: str, **usage: int) -> Any:
     return {"stopReason": stop, "usage": {**no_usage(), **usage}}
 
 
+@holds("host 3.2.5")
 @pytest.mark.parametrize("text", TOO_LONG)
 def test_an_error_that_says_that_the_input_was_too_long_is_overflow(text: str) -> None:
     assert is_context_overflow(failed(text), 0)
     assert not is_retryable(failed(text))
 
 
+@holds("host 3.2.5")
 @pytest.mark.parametrize("text", NOT_TOO_LONG)
 def test_an_error_that_speaks_of_a_rate_or_something_else_is_no_overflow(text: str) -> None:
     assert not is_context_overflow(failed(text), 1)
 
 
+@holds("host 3.2.5")
 @pytest.mark.parametrize(
     "message, window, is_overflow",
     [

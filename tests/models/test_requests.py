@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kit.holds import holds
 from kit.model_wires import WIRE_NAMES, WireName, model_of
 from strataflow.runtime.agent.messages import LlmMessage
 from strataflow.runtime.agent.model_stream import ModelRequest, StreamOptions
@@ -154,6 +155,7 @@ def test_messages_get_blocks_results_and_markers_where_prefixes_end() -> None:
     ]
 
 
+@holds("host 5.7.6")
 @pytest.mark.parametrize(
     "level, most, asked, budgets, sent",
     [
