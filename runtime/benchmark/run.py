@@ -10,7 +10,19 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 
 from ...store import RealDisk
-from . import asyncio_hosts, busy, commits, prompts, reading, resources, simulating, traces, transactions, watching
+from . import (
+    asyncio_hosts,
+    busy,
+    commits,
+    prompts,
+    reading,
+    resources,
+    simulating,
+    streams,
+    traces,
+    transactions,
+    watching,
+)
 from .figures import Figure
 from .rates import Progress
 from .report import Report, versions
@@ -34,6 +46,7 @@ MEASURES: Mapping[str, Measure] = {
     "watching": watching.watching,
     "prompts": prompts.prompts,
     "simulated": simulating.simulated,
+    "streams": streams.streams,
     "asyncio": asyncio_hosts.asyncio_hosts,
     "traces": traces.traces,
 }

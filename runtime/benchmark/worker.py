@@ -21,6 +21,7 @@ from ..transactions import Transaction
 from . import documents
 from .rates import run_for
 from .sides import begin_with, open_session, opened, opened_runtime, patch
+from .streams import stream
 from .studies.conversation import resume
 from .studies.publisher import publish
 from .transactions import increment
@@ -162,6 +163,7 @@ JOBS: dict[str, Callable[..., Awaitable[Any]]] = {
     "resume": resume_when_told,
     "publish": publish,
     "open_session_file": open_session_file,
+    "stream": stream,
 }
 
 
