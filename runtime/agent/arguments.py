@@ -16,6 +16,7 @@ Conversions, where the value does not fit the type and the type is what the sche
 
 from __future__ import annotations
 
+import functools
 import json
 import math
 from collections.abc import Mapping
@@ -25,6 +26,8 @@ from ...store import shown
 
 _SHOWN_ERRORS_MAX = 8
 _DEPTH_MAX = 64
+# Making one takes longer than using it.
+_VALIDATORS_KEPT = 256
 
 
 def checked(name: str, schema: Mapping[str, Any], arguments: Any) -> Any:
@@ -32,11 +35,10 @@ def checked(name: str, schema: Mapping[str, Any], arguments: Any) -> Any:
 
     Raises ValueError with a text for the model: it begins with ``Validation failed for tool "<name>"``.
     """
-    import jsonschema  # late: it takes longer to load than everything else of an agent
-
     found = converted(schema, arguments)
-    validator = jsonschema.validators.validator_for(schema, default=jsonschema.Draft202012Validator)(schema)
-    errors = sorted(validator.iter_errors(found), key=lambda error: [str(part) for part in error.absolute_path])
+    errors = sorted(
+        _validator(json.dumps(schema)).iter_errors(found), key=lambda error: [str(part) for part in error.absolute_path]
+    )
     if not errors:
         return found
     lines = []
@@ -45,6 +47,14 @@ def checked(name: str, schema: Mapping[str, Any], arguments: Any) -> Any:
         lines.append(f"  - {place}: {error.message}")
     received = json.dumps(arguments, indent=2, ensure_ascii=False, default=shown)
     raise ValueError("\n".join([f'Validation failed for tool "{name}":', *lines, "", "Received arguments:", received]))
+
+
+@functools.lru_cache(maxsize=_VALIDATORS_KEPT)
+def _validator(schema_text: str) -> Any:
+    import jsonschema  # late: it takes longer to load than everything else of an agent
+
+    schema = json.loads(schema_text)
+    return jsonschema.validators.validator_for(schema, default=jsonschema.Draft202012Validator)(schema)
 
 
 def converted(schema: Any, value: Any, depth: int = 0) -> Any:
