@@ -19,7 +19,7 @@ from __future__ import annotations
 import functools
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ...store import shown
@@ -37,24 +37,34 @@ def checked(name: str, schema: Mapping[str, Any], arguments: Any) -> Any:
     """
     found = converted(schema, arguments)
     errors = sorted(
-        _validator(json.dumps(schema)).iter_errors(found), key=lambda error: [str(part) for part in error.absolute_path]
+        _validator(json.dumps(schema, default=dict)).iter_errors(found),
+        key=lambda error: [str(part) for part in error.absolute_path],
     )
     if not errors:
         return found
-    lines = []
+    complaints = []
     for error in errors[:_SHOWN_ERRORS_MAX]:
         place = ".".join(str(part) for part in error.absolute_path) or "arguments"
-        lines.append(f"  - {place}: {error.message}")
-    received = json.dumps(arguments, indent=2, ensure_ascii=False, default=shown)
-    raise ValueError("\n".join([f'Validation failed for tool "{name}":', *lines, "", "Received arguments:", received]))
+        complaints.append(f"{place}: {error.message}")
+    raise refusal(name, complaints, json.dumps(arguments, indent=2, ensure_ascii=False, default=shown))
+
+
+def refusal(name: str, complaints: Sequence[str], received: str) -> ValueError:
+    """What a model is told of arguments that do not fit."""
+    lines = [f'Validation failed for tool "{name}":', *(f"  - {complaint}" for complaint in complaints)]
+    return ValueError("\n".join([*lines, "", "Received arguments:", received]))
 
 
 @functools.lru_cache(maxsize=_VALIDATORS_KEPT)
 def _validator(schema_text: str) -> Any:
-    import jsonschema  # late: it takes longer to load than everything else of an agent
+    # Late: they take longer to load than everything else of an agent.
+    import jsonschema
+    import referencing
 
     schema = json.loads(schema_text)
-    return jsonschema.validators.validator_for(schema, default=jsonschema.Draft202012Validator)(schema)
+    kind = jsonschema.validators.validator_for(schema, default=jsonschema.Draft202012Validator)
+    # Without a registry of its own it would fetch what a schema refers to from the network.
+    return kind(schema, registry=referencing.Registry())
 
 
 def converted(schema: Any, value: Any, depth: int = 0) -> Any:

@@ -18,11 +18,15 @@ class TextBlock(TypedDict):
 
 
 class ThinkingBlock(TypedDict):
-    """What a model thought before it answered. ``thinkingSignature`` is the provider's seal; it goes back unchanged."""
+    """What a model thought before it answered. ``thinkingSignature`` is the provider's seal; it goes back unchanged.
+
+    ``redacted``: the provider shows nothing of the thought; the seal is all there is of it.
+    """
 
     type: Literal["thinking"]
     thinking: str
     thinkingSignature: NotRequired[str]
+    redacted: NotRequired[bool]
 
 
 class ImageBlock(TypedDict):
@@ -34,12 +38,17 @@ class ImageBlock(TypedDict):
 
 
 class ToolCallBlock(TypedDict):
-    """A model's wish to call a tool."""
+    """A model's wish to call a tool.
+
+    ``invalidArguments``: what the model wrote, where it is no JSON object; ``arguments`` is then empty, and the call
+    must get an error as its result instead of being run.
+    """
 
     type: Literal["toolCall"]
     id: str
     name: str
     arguments: dict[str, Any]
+    invalidArguments: NotRequired[str]
 
 
 class Cost(TypedDict):

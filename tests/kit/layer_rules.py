@@ -113,7 +113,7 @@ FACE = Layer(
 # Single modules that differ from their folder's row.
 DECISIONS = frozenset(
     "actors/supervision.py runtime/agent/step.py runtime/agent/step_tools.py runtime/agent/step_types.py "
-    "runtime/agent/recording.py runtime/agent/requesting.py".split()
+    "runtime/agent/recording.py".split()
 )
 EXTRA: Mapping[str, frozenset[str]] = {
     **{path: frozenset("fcntl io os pathlib shutil".split()) for path in FILE_MODULES},
@@ -123,7 +123,7 @@ EXTRA: Mapping[str, frozenset[str]] = {
     "runtime/benchmark/peer.py": frozenset({"sqlite3"}),
     # It is a part of pytest where there is pytest; nobody else imports it.
     "src/strataflow/pytest_plugin.py": frozenset({"pytest"}),
-    "runtime/agent/arguments.py": frozenset({"jsonschema"}),
+    "runtime/agent/arguments.py": frozenset({"jsonschema", "referencing"}),
 }
 ONLY_IN: Mapping[str, tuple[str, ...]] = {
     "orjson": ("store/codec.py",),
