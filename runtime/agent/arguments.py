@@ -36,13 +36,11 @@ def checked(name: str, schema: Mapping[str, Any], arguments: Any) -> Any:
     Raises ValueError with a text for the model: it begins with ``Validation failed for tool "<name>"``.
     """
     found = converted(schema, arguments)
-    errors = sorted(
-        _validator(json.dumps(schema, default=dict)).iter_errors(found),
-        key=lambda error: [str(part) for part in error.absolute_path],
-    )
+    errors = list(_validator(json.dumps(schema, default=dict)).iter_errors(found))
     if not errors:
         return found
     complaints = []
+    errors.sort(key=lambda error: [str(part) for part in error.absolute_path])
     for error in errors[:_SHOWN_ERRORS_MAX]:
         place = ".".join(str(part) for part in error.absolute_path) or "arguments"
         complaints.append(f"{place}: {error.message}")

@@ -19,7 +19,7 @@ DEFAULTS = json.loads(
 )
 
 
-@holds("AC-155", "host 5.1")
+@holds("AC-155", "host 5.1.1", "host 5.1.2", "host 5.2.9")
 def test_a_new_agent_has_the_documented_defaults() -> None:
     agent, known = Agent(), DEFAULTS["defaults"]
     state = agent.state
@@ -321,3 +321,10 @@ async def test_arguments_that_are_no_json_are_an_error_for_the_model(autojump_cl
     await agent.prompt("go")
     assert transcript(agent)[2].startswith('toolResult: Validation failed for tool "a":')
     assert transcript(agent)[3] == "assistant: ok"
+
+
+@holds("host 5.4.3")
+async def test_calls_of_an_answer_that_was_cut_at_its_length_are_run(autojump_clock: Any) -> None:
+    agent = agent_of({**calls("a"), "stopReason": "length"}, says("ok"), tools=[tool("a")])
+    await agent.prompt("go")
+    assert transcript(agent)[2:] == ["toolResult: a done", "assistant: ok"]
