@@ -259,13 +259,15 @@ class Agent(Queueing, Setters):
         return self.steering_mode if lane == "steering" else self.follow_up_mode
 
     def _options(self) -> RunOptions:
-        tools = [*self._host.tools(), *self.state.tools]
+        tools: dict[str, Tool] = {}
+        for tool in (*self._host.tools(), *self.state.tools):
+            tools.setdefault(tool.name, tool)
         budgets = self.thinking_budgets
         return RunOptions(
             model=self.state.model,
             system_prompt=self.state.system_prompt,
             thinking_level=self.state.thinking_level,
-            tools={tool.name: tool for tool in tools},
+            tools=tools,
             stream_fn=self.stream_fn,
             convert_to_llm=self.convert_to_llm,
             transform_context=self.transform_context,
