@@ -20,7 +20,7 @@ from ...actors import Clock, Ids
 from ...store import Disk, RealDisk
 from ..world import RandomIds, SystemClock
 from .custody import Custody, Work, in_thread
-from .errors import AgentError
+from .errors import AgentError, closed
 from .host import AgentHost, NoHost
 from .messages import AgentMessage, ImageBlock, messages_of, only_llm, role_of
 from .model_stream import Model, StreamFunction, ThinkingLevel
@@ -242,7 +242,7 @@ class Agent(Queueing, Setters):
 
     def _check_idle(self, text: str) -> None:
         if self._is_closed:
-            raise _closed()
+            raise closed()
         if self._run is not None:
             raise AgentError("E_AGENT_RUNNING", f"Agent is already processing{text}")
 
@@ -284,13 +284,3 @@ class Agent(Queueing, Setters):
             max_retry_delay_s=self.max_retry_delay_s,
             host=self._host,
         )
-
-    def _to_queue(self, message: str | AgentMessage) -> AgentMessage:
-        if self._is_closed:
-            raise _closed()
-        (whole,) = messages_of(message, (), self._clock.wall_ms())
-        return whole
-
-
-def _closed() -> AgentError:
-    return AgentError("E_AGENT_CLOSED", "this agent is closed; make another one")
