@@ -20,7 +20,7 @@ from ...actors import Clock, Ids
 from ...store import Disk, RealDisk
 from ..world import RandomIds, SystemClock
 from .custody import Custody, Work, in_thread
-from .errors import AgentError
+from .errors import AgentError, closed
 from .host import AgentHost, NoHost
 from .messages import AgentMessage, ImageBlock, messages_of, only_llm, role_of
 from .model_stream import Model, StreamFunction, ThinkingLevel
@@ -113,8 +113,9 @@ class Agent(Queueing, Setters):
         self.max_retry_delay_s = max_retry_delay_s
         self._host = host or NoHost()
         self._clock = clock or SystemClock()
-        queue_file = None if recorder is None else QueueFile(disk or RealDisk(), recorder)
-        self._custody = Custody(queue_file, work, (ids or RandomIds()).new_id)
+        new_id = (ids or RandomIds()).new_id
+        queue_file = None if recorder is None else QueueFile(disk or RealDisk(), recorder, new_id)
+        self._custody = Custody(queue_file, work, new_id)
         self._listeners: dict[int, Listener] = {}
         self._numbers = itertools.count()
         self._run: AgentRun | None = None
@@ -241,7 +242,7 @@ class Agent(Queueing, Setters):
 
     def _check_idle(self, text: str) -> None:
         if self._is_closed:
-            raise _closed()
+            raise closed()
         if self._run is not None:
             raise AgentError("E_AGENT_RUNNING", f"Agent is already processing{text}")
 
@@ -258,13 +259,15 @@ class Agent(Queueing, Setters):
         return self.steering_mode if lane == "steering" else self.follow_up_mode
 
     def _options(self) -> RunOptions:
-        tools = [*self._host.tools(), *self.state.tools]
+        tools: dict[str, Tool] = {}
+        for tool in (*self._host.tools(), *self.state.tools):
+            tools.setdefault(tool.name, tool)
         budgets = self.thinking_budgets
         return RunOptions(
             model=self.state.model,
             system_prompt=self.state.system_prompt,
             thinking_level=self.state.thinking_level,
-            tools={tool.name: tool for tool in tools},
+            tools=tools,
             stream_fn=self.stream_fn,
             convert_to_llm=self.convert_to_llm,
             transform_context=self.transform_context,
@@ -281,13 +284,3 @@ class Agent(Queueing, Setters):
             max_retry_delay_s=self.max_retry_delay_s,
             host=self._host,
         )
-
-    def _to_queue(self, message: str | AgentMessage) -> AgentMessage:
-        if self._is_closed:
-            raise _closed()
-        (whole,) = messages_of(message, (), self._clock.wall_ms())
-        return whole
-
-
-def _closed() -> AgentError:
-    return AgentError("E_AGENT_CLOSED", "this agent is closed; make another one")

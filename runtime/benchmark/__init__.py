@@ -34,6 +34,7 @@ MEASURES = (
     "streams",
     "asyncio",
     "traces",
+    "agents",
 )
 
 

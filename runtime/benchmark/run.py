@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from ...store import RealDisk
 from . import (
+    agents,
     asyncio_hosts,
     busy,
     commits,
@@ -49,6 +50,7 @@ MEASURES: Mapping[str, Measure] = {
     "streams": streams.streams,
     "asyncio": asyncio_hosts.asyncio_hosts,
     "traces": traces.traces,
+    "agents": agents.agents,
 }
 
 

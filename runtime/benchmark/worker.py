@@ -19,6 +19,7 @@ from ..assembly import Runtime
 from ..session_trees import SessionTree
 from ..transactions import Transaction
 from . import documents
+from .agents import used_agents
 from .rates import run_for
 from .sides import begin_with, open_session, opened, opened_runtime, patch
 from .streams import stream
@@ -142,6 +143,23 @@ def _peak_bytes() -> int:
         return next(int(line.split()[1]) << 10 for line in file if line.startswith("VmHWM"))
 
 
+async def idle_agents(seconds: float, agents: int) -> Any:
+    """Agents that have nothing to do: what they take of memory, processor and tasks."""
+    warm = await used_agents(10)
+    _ready()
+    gc.collect()
+    before, tasks = _resident_bytes(), trio.lowlevel.current_statistics().tasks_living
+    idle = await used_agents(agents)
+    gc.collect()
+    grown, more = _resident_bytes() - before, trio.lowlevel.current_statistics().tasks_living - tasks
+    used, started = time.process_time(), time.perf_counter()
+    await trio.sleep(seconds)
+    busy = 100 * (time.process_time() - used) / (time.perf_counter() - started)
+    assert len(idle) == agents
+    assert warm
+    return {"before_bytes": before, "grown_bytes": grown, "busy_percent": busy, "tasks": more}
+
+
 def _written_bytes() -> int:
     with open("/proc/self/io", encoding="ascii") as file:
         return next(int(line.split()[1]) for line in file if line.startswith("write_bytes"))
@@ -160,6 +178,7 @@ JOBS: dict[str, Callable[..., Awaitable[Any]]] = {
     "count": count,
     "announce": announce,
     "idle": idle,
+    "idle_agents": idle_agents,
     "resume": resume_when_told,
     "publish": publish,
     "open_session_file": open_session_file,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from kit.acceptance_of_agents import OF_AGENTS
 from kit.acceptance_of_resources import OF_RESOURCES
 
 
@@ -73,6 +74,7 @@ REQUIRED: Mapping[str, list[str]] = {
         *numbered("case host ", (1, 94)),
     ],
     "Models": ["host 3.2.5", "host 5.7.6"],
+    **OF_AGENTS,
 }
 
 NOT_TAKEN_OVER: Mapping[str, str] = {
