@@ -92,7 +92,7 @@ RUNTIME = Layer(
     "runtime",
     _STORE_DOORS | {_ACTORS},
     frozenset({_RUNTIME}),
-    frozenset({"trio", "attrs"}),
+    frozenset({"trio", "attrs", "yaml"}),
     refused=frozenset({"sqlite3"}),
 )
 SURFACES = Layer(
@@ -124,6 +124,7 @@ EXTRA: Mapping[str, frozenset[str]] = {
 ONLY_IN: Mapping[str, tuple[str, ...]] = {
     "orjson": ("store/codec.py",),
     "trio_util": ("actors/_trio_util.py",),
+    "yaml": ("runtime/resources/front_matter.py",),
 }
 
 
