@@ -19,7 +19,7 @@ from ..store import (
 )
 from .call_arguments import no_members, only_member, read_arguments
 from .changes import always
-from .session_reports import SessionReports
+from .session_sources import SessionSources
 from .transactions import Transaction, TransactionContext
 from .transactions_again import TRANSACT_ATTEMPTS, Transacting
 from .watching import Watch, begin_watch, wait_for
@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 @final
 @attrs.frozen(eq=False, repr=False)
-class Session(SessionReports):
+class Session(SessionSources):
     """One session of a store, open in this process. Made by ``runtime.open_session``.
 
     Every method raises StoreError E_CLOSED once the session or its runtime is closed, and in a forked child.

@@ -39,13 +39,7 @@ from .doctor import diagnose
 from .documents import MODES, Mode, RunRecord
 from .draft import Draft
 from .draft_forks import check_fork, stage_fork
-from .draft_runs import (
-    FindMissing,
-    nothing_missing,
-    stage_activation,
-    stage_bootstrap,
-    stage_preparation,
-)
+from .draft_runs import stage_activation, stage_bootstrap, stage_preparation
 from .findings import Diagnosis, Finding
 from .foreign import Stamp, write_aside
 from .host_entries import (
@@ -160,7 +154,6 @@ __all__ = [
     "Fence",
     "FileKind",
     "FileStat",
-    "FindMissing",
     "Finding",
     "FlockLocks",
     "Ground",
@@ -254,7 +247,6 @@ __all__ = [
     "moment_of",
     "normalise_cwd",
     "note_ground",
-    "nothing_missing",
     "old_formats",
     "overlay",
     "parse_strict",

@@ -7,7 +7,7 @@
     runtime          doors of store and actors     (assembly)
     actors           the store's doors             (trio begins here; no files, no processes)
     store            itself                        (no event loop, no clock)
-    store/projection, store/algebra                (pure)
+    store/projection, store/artifacts, store/algebra                (pure)
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ _TRIO_WORLD = frozenset(
     "open_unix_socket open_signal_receiver open_ssl_over_tcp_stream serve_tcp run".split()
 )
 _STORE = "strataflow.store"
-# The store layer has a second door, that of its pure part: one list of names for both would be too long to read.
-_STORE_DOORS = frozenset({_STORE, f"{_STORE}.projection"})
+# The store layer has doors of its own for its pure parts: one list of names for all would be too long to read.
+_STORE_DOORS = frozenset({_STORE, f"{_STORE}.artifacts", f"{_STORE}.projection"})
 _ACTORS = "strataflow.actors"
 _RUNTIME = "strataflow.runtime"
 _SIMULATION = f"{_RUNTIME}.simulation"
@@ -70,7 +70,10 @@ def _pure(name: str, doors: frozenset[str], inner: frozenset[str]) -> Layer:
 
 
 ALGEBRA = _pure("algebra", frozenset(), frozenset({f"{_STORE}.algebra"}))
-PROJECTION = _pure("projection", frozenset(), frozenset({f"{_STORE}.algebra", f"{_STORE}.projection"}))
+ARTIFACTS = _pure("artifacts", frozenset(), frozenset({f"{_STORE}.algebra", f"{_STORE}.artifacts"}))
+PROJECTION = _pure(
+    "projection", frozenset({f"{_STORE}.artifacts"}), frozenset({f"{_STORE}.algebra", f"{_STORE}.projection"})
+)
 STORE = Layer(
     "store",
     frozenset(),
@@ -133,6 +136,7 @@ def layer_of(path: str) -> Layer:
         return DECISION
     for prefix, layer in (
         ("store/algebra/", ALGEBRA),
+        ("store/artifacts/", ARTIFACTS),
         ("store/projection/", PROJECTION),
         ("store/", STORE),
         ("actors/", ACTORS),
