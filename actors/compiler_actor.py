@@ -65,6 +65,8 @@ class CompilerActor:
     """One life. It keeps nothing, so the next one needs nothing of it."""
 
     sources: Sources
+    _waiting: list[Envelope] = attrs.field(factory=list, init=False)
+    _is_looking: bool = attrs.field(default=False, init=False)
     _round: tuple[trio.CancelScope, list[Envelope]] | None = attrs.field(default=None, init=False)
     _rounds: int = attrs.field(default=0, init=False)
     _answered: int = attrs.field(default=0, init=False)
@@ -76,18 +78,25 @@ class CompilerActor:
         async with trio.open_nursery() as nursery:
             task_status.started()
             while (first := await mailbox.receive()) is not None:
-                looks = []
                 for envelope in (first, *mailbox.receive_batch_nowait(BATCH_MAX - 1)):
                     if isinstance(envelope.message, Inspect):
-                        looks.append(envelope)
+                        self._waiting.append(envelope)
                     else:
                         nursery.start_soon(self._hash, envelope)
-                if looks:
-                    await self._look(looks)
+                if self._waiting and not self._is_looking:
+                    self._is_looking = True
+                    nursery.start_soon(self._look_in_rounds)
 
     def statistics(self) -> CompilerStatistics:
         """Numbers of this moment."""
         return CompilerStatistics(self._rounds, self._answered, self._inspected)
+
+    async def _look_in_rounds(self) -> None:
+        while asked := [envelope for envelope in self._waiting if not envelope.is_withdrawn]:
+            self._waiting.clear()
+            await self._look(asked)
+        self._waiting.clear()
+        self._is_looking = False
 
     async def _look(self, asked: list[Envelope]) -> None:
         paths = _union(asked)

@@ -7,7 +7,7 @@ that leaves the size as it was, since every write has a time of its own.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import final
 
 import attrs
@@ -21,9 +21,16 @@ _FIRST_NS = 1_700_000_000_000_000_000
 @final
 @attrs.define(eq=False)
 class SimulatedSources:
-    """The simulated form of ``Sources``. ``silent``: paths that do not answer; ``looks``: paths of each look so far."""
+    """The simulated form of ``Sources``.
+
+    Attributes:
+      silent: paths that do not answer.
+      looks: the paths of each look so far.
+      before_look: awaited before each look with its paths.
+    """
 
     silent: set[str] = attrs.field(factory=set)
+    before_look: Callable[[Sequence[str]], Awaitable[None]] | None = None
     looks: list[tuple[str, ...]] = attrs.field(factory=list)
     _files: dict[str, tuple[bytes, int]] = attrs.field(factory=dict, init=False)
     _hidden: dict[str, str] = attrs.field(factory=dict, init=False)
@@ -58,6 +65,8 @@ class SimulatedSources:
     async def inspect(self, paths: Sequence[str]) -> Mapping[str, Seen]:
         """See ``Sources.inspect``."""
         await trio.lowlevel.checkpoint()
+        if self.before_look is not None:
+            await self.before_look(paths)
         self.looks.append(tuple(paths))
         return {path: self.at(path) for path in paths if path not in self.silent}
 
