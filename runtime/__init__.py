@@ -39,6 +39,14 @@ from ..store import (
     pretty,
     shown,
 )
+from ..store.artifacts import (
+    ArtifactCard,
+    Invalidation,
+    RegisteredSkill,
+    RehydrationPlan,
+    RehydrationRoute,
+    plan_rehydration,
+)
 from ..store.projection import (
     CompactionAnswer,
     CompactionPlan,
@@ -63,6 +71,7 @@ from .host_log import JsonlEntries, MemoryEntries
 from .inspection import Inspector, inspect_store
 from .model_tools import MEMORY_TOOLS, ToolDeclaration, active_tools, shown_call
 from .opening import open_runtime
+from .packaged_skills import PackagedSkill, packaged_skills
 from .places import agent_folder, store_folder
 from .reports import CLOSE_DEADLINE_S, CloseReport, RuntimeEvent
 from .requests import Outcome, check_request_id
@@ -82,6 +91,7 @@ __all__ = [
     "PLANES",
     "SCOPES",
     "STUDIES",
+    "ArtifactCard",
     "CallError",
     "Change",
     "ChangedBy",
@@ -99,6 +109,7 @@ __all__ = [
     "Durability",
     "HostEntries",
     "Inspector",
+    "Invalidation",
     "Json",
     "JsonlEntries",
     "LogEntry",
@@ -107,12 +118,16 @@ __all__ = [
     "Mode",
     "NativeCompaction",
     "Outcome",
+    "PackagedSkill",
     "PrefixDeparture",
     "PrefixReport",
     "ReadError",
     "ReadResult",
     "RebuildReport",
     "Receipt",
+    "RegisteredSkill",
+    "RehydrationPlan",
+    "RehydrationRoute",
     "RequestError",
     "Run",
     "Runtime",
@@ -145,7 +160,9 @@ __all__ = [
     "normalise_cwd",
     "open_runtime",
     "overlay",
+    "packaged_skills",
     "parse_strict",
+    "plan_rehydration",
     "pretty",
     "run_benchmark",
     "run_study",

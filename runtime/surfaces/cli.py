@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from .. import StrataflowError
 from . import (
+    artifacts_command,
     bench_command,
     checkpoint_command,
     demo_command,
@@ -17,6 +18,7 @@ from . import (
     patch_command,
     read_command,
     simulate_command,
+    skills_command,
     status_command,
     tools_command,
     unlock_command,
@@ -31,6 +33,8 @@ COMMANDS = (
     patch_command,
     log_command,
     status_command,
+    artifacts_command,
+    skills_command,
     doctor_command,
     checkpoint_command,
     unlock_command,

@@ -1,4 +1,4 @@
-"""The compiler actor: bursts become one look, answers are never older than their question, who leaves takes it along."""
+"""The compiler actor: bursts become one look, answers are not older than their questions, nobody waits in vain."""
 
 from __future__ import annotations
 

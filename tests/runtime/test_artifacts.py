@@ -59,7 +59,7 @@ async def compiled(session: Session, run: Run) -> None:
     assert (await session.patch_state(cwd={"artifacts": {A: CARD}})).changed
 
 
-# -- what is told -------------------------------------------------------------------------------------------------------
+# -- what is told -------------------------------------------------------------------------------------------------
 
 
 @holds("A14", "A16", "C5", "case agent 150")
@@ -158,7 +158,7 @@ async def test_cards_are_listed_with_their_freshness_and_selected_by_tag(machine
             await session.artifacts(" ")
 
 
-# -- the duty of the next patch -----------------------------------------------------------------------------------------
+# -- the duty of the next patch -----------------------------------------------------------------------------------
 
 
 @holds("A21", "A23", "A24", "A25", "case agent 152")
@@ -319,7 +319,7 @@ async def test_other_refusals_leave_the_duty_and_a_cancelled_patch_that_is_store
         assert (await session.patch_state(session={"working": {"x": 1}})).changed
 
 
-# -- sources that move ----------------------------------------------------------------------------------------------
+# -- sources that move --------------------------------------------------------------------------------------------
 
 
 @holds("A22", "T9", "store 3.1.13", "case agent 74")

@@ -73,9 +73,7 @@ def test_an_accepted_card_replaces_the_old_one_whole_and_brings_its_evidence() -
     assert found.values["cwd"]["artifacts"] == {READ: CARD, "/other": CARD}
     entry = {"sourceFingerprint": {"size": 12, "mtimeNs": "-5"}, "compilerRevision": ARTIFACT_REVISION}
     assert found.evidence == {"cwd": {READ: entry}}
-    assert found.records["cwd"] == {
-        "artifacts": {READ: {"description": "how it parses", "more": None, "tags": None}}
-    }
+    assert found.records["cwd"] == {"artifacts": {READ: {"description": "how it parses", "more": None, "tags": None}}}
 
 
 @holds("A24", "T15")
@@ -173,7 +171,7 @@ def test_a_skill_card_without_anything_is_refused_in_one_line_with_three_problem
 
 @holds("A31", "A34")
 @pytest.mark.parametrize(
-    ("change", "word"),
+    "change, word",
     [
         ({"description": " "}, "description"),
         ({"kind": "Skill"}, "kind"),

@@ -47,7 +47,7 @@ def scopes(**cards: Mapping[str, tuple[Any, Any]]) -> dict[ScopeName, ScopeState
 
 @holds("A12", "case agent 150")
 @pytest.mark.parametrize(
-    ("card", "entry", "options", "decision"),
+    "card, entry, options, decision",
     [
         (None, None, {}, "new"),
         (CARD, None, {}, "invalid-metadata"),
@@ -103,8 +103,8 @@ def test_a_source_that_grew_is_listed_and_its_card_gets_a_hint() -> None:
 
 @holds("A14")
 def test_the_list_is_sorted_by_path_and_only_changed_sources_have_hints() -> None:
-    cards = {path: (CARD, "none") for path in (C, A, B)}
-    found = judge(scopes(session=cards), {path: SEEN for path in (A, B, C)})
+    cards = dict.fromkeys((C, A, B), (CARD, "none"))
+    found = judge(scopes(session=cards), dict.fromkeys((A, B, C), SEEN))
     assert [item.path for item in found.invalidations] == [A, B, C]
     assert {item.reason for item in found.invalidations} == {"invalid-metadata"}
     assert found.hints == {}
@@ -151,7 +151,7 @@ def test_malformed_evidence_counts_as_none_at_all() -> None:
 
 @holds("A11")
 def test_registered_paths_of_all_scopes_are_deduplicated_and_sorted() -> None:
-    cards = {path: (CARD, PROOF) for path in (B, A)}
+    cards = dict.fromkeys((B, A), (CARD, PROOF))
     assert registered_paths(scopes(**{"global": cards, "session": {C: (CARD, PROOF), A: (CARD, PROOF)}})) == [A, B, C]
 
 

@@ -38,14 +38,14 @@ def test_cards_are_selected_by_all_or_any_of_the_tags_and_sorted() -> None:
 
 
 @holds("A17", "case agent 157")
-@pytest.mark.parametrize(("tags", "match"), [([], "all"), ([""], "all"), ([" x"], "any"), ([1], "all"), (["x"], "or")])
+@pytest.mark.parametrize("tags, match", [([], "all"), ([""], "all"), ([" x"], "any"), ([1], "all"), (["x"], "or")])
 def test_a_query_without_a_usable_tag_is_an_error(tags: Any, match: Any) -> None:
     with pytest.raises(CallError) as caught:
         select_cards(CARDS, tags, match)
     assert caught.value.code == "E_SHAPE"
 
 
-# -- Skills -----------------------------------------------------------------------------------------------------------
+# -- Skills -------------------------------------------------------------------------------------------------------
 
 
 @holds("A26", "case agent 153", "case agent 154")
@@ -83,7 +83,12 @@ def test_a_skill_card_is_current_only_with_kind_compilation_revision_and_hash() 
     assert is_current_skill(card, entry, HASH)
     for other in (None, {**card, "kind": "note"}, {**card, "compilation": {}}, {"description": "d", "kind": "skill"}):
         assert not is_current_skill(other, entry, HASH)
-    for proof in (None, {}, {**entry, "compilerRevision": "artifact-v1"}, {**entry, "sourceHash": "sha256:" + "0" * 64}):
+    for proof in (
+        None,
+        {},
+        {**entry, "compilerRevision": "artifact-v1"},
+        {**entry, "sourceHash": "sha256:" + "0" * 64},
+    ):
         assert not is_current_skill(card, proof, HASH)
     assert not is_current_skill(card, entry, None)
 
@@ -96,7 +101,7 @@ def test_the_note_names_the_target_what_it_needs_and_that_nothing_has_to_be_done
     assert "permission denied" in skill_note("/u/SKILL.md", "global", "permission denied")
 
 
-# -- plans --------------------------------------------------------------------------------------------------------------
+# -- plans --------------------------------------------------------------------------------------------------------
 
 
 def route(path: str, size: int = 10, intent: ReadIntent = "exact-source", **options: Any) -> RehydrationRoute:
@@ -131,7 +136,7 @@ def test_routes_of_the_session_are_put_off_in_a_new_session_only(phase: Rehydrat
 
 @holds("A36")
 @pytest.mark.parametrize(
-    ("intent", "is_read"),
+    "intent, is_read",
     [
         ("routine", False),
         ("new-session", False),
@@ -151,7 +156,7 @@ def test_the_intent_says_whether_a_source_is_read_or_its_card_kept(intent: ReadI
 
 
 @pytest.mark.parametrize(
-    ("phase", "routes", "limits"),
+    "phase, routes, limits",
     [
         ("later", [], {}),
         ("step", [route("a"), route("a")], {}),
