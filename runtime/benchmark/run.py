@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 
 from ...store import RealDisk
-from . import asyncio_hosts, busy, commits, prompts, reading, resources, simulating, transactions, watching
+from . import asyncio_hosts, busy, commits, prompts, reading, resources, simulating, sources, transactions, watching
 from .figures import Figure
 from .rates import Progress
 from .report import Report, versions
@@ -33,6 +33,7 @@ MEASURES: Mapping[str, Measure] = {
     "lag": busy.lag,
     "watching": watching.watching,
     "prompts": prompts.prompts,
+    "sources": sources.sources,
     "simulated": simulating.simulated,
     "asyncio": asyncio_hosts.asyncio_hosts,
 }

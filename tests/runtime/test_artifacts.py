@@ -198,7 +198,7 @@ async def test_an_unchanged_card_with_new_evidence_is_accepted_without_step_or_r
         assert size == len(b"another text")
 
 
-@holds("A8", "A24", "M1")
+@holds("A8", "A24")
 async def test_evidence_is_there_again_when_the_store_is_opened_anew(machine: SimulatedMachine) -> None:
     async with running(machine) as (_, session, run):
         await compiled(session, run)
@@ -208,7 +208,7 @@ async def test_evidence_is_there_again_when_the_store_is_opened_anew(machine: Si
         assert [item.reason for item in await later.invalidations()] == ["source-changed"]
 
 
-@holds("A24", "M1")
+@holds("A24")
 async def test_evidence_alone_survives_a_killed_process(machine: SimulatedMachine) -> None:
     async with running(machine) as (_, session, run):
         await compiled(session, run)

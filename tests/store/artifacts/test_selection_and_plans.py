@@ -60,9 +60,9 @@ def test_the_owner_of_a_skill_follows_from_who_brought_it() -> None:
         {"path": "/twice/SKILL.md", "provenance": "user"},
         {"path": "/twice/SKILL.md", "provenance": "user"},
     ]
-    assert skills_from(inventory, "/work") == {
+    assert skills_from(inventory, "/srv") == {
         "/u/SKILL.md": "global",
-        "/work/p/SKILL.md": "cwd",
+        "/srv/p/SKILL.md": "cwd",
         "/t/SKILL.md": "session",
         "/twice/SKILL.md": "global",
     }
@@ -72,7 +72,7 @@ def test_the_owner_of_a_skill_follows_from_who_brought_it() -> None:
 @pytest.mark.parametrize("entry", ["text", {"path": "/a"}, {"path": " ", "provenance": "user"}, {"provenance": "user"}])
 def test_an_inventory_of_another_shape_is_refused_whole(entry: Any) -> None:
     with pytest.raises(CallError) as caught:
-        skills_from([{"path": "/a", "provenance": "user"}, entry], "/work")
+        skills_from([{"path": "/a", "provenance": "user"}, entry], "/srv")
     assert caught.value.code == "E_SHAPE"
 
 
