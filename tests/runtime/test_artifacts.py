@@ -158,6 +158,48 @@ async def test_cards_are_listed_with_their_freshness_and_selected_by_tag(machine
             await session.artifacts(" ")
 
 
+@holds("L35", "L38", "case agent 150")
+async def test_the_status_tells_what_is_pending_as_of_the_last_look_and_looks_at_nothing(
+    machine: SimulatedMachine,
+) -> None:
+    async with session_in(machine) as (_, session):
+        await session.patch_state(cwd={"artifacts": {A: CARD}})
+        assert "Artifacts: global 0; CWD 1; session 0" in (await session.inspect()).lines()
+        async with session.run("go") as run:
+            await run.project([USER])
+            looks = len(machine.sources.looks)
+            lines = (await session.inspect()).lines()
+            assert len(machine.sources.looks) == looks
+            at = lines.index("Artifacts: global 0; CWD 1; session 0; pending invalidations 1")
+            assert lines[at + 1 : at + 3] == [
+                "Pending artifact invalidations:",
+                f"- [cwd] {A} — invalid-metadata",
+            ]
+            await compiled(session, run)
+            status = await session.inspect()
+            assert "Artifacts: global 0; CWD 1; session 0; pending invalidations 0" in status.lines()
+            assert status.to_json()["invalidations"] == []
+
+
+@holds("T27", "T30", "A13")
+async def test_the_receipt_of_a_compiled_card_shows_it_without_its_hint_and_only_once(
+    machine: SimulatedMachine,
+) -> None:
+    async with running(machine) as (_, session, run):
+        await compiled(session, run)
+        machine.sources.write(A, b"longer than before")
+        messages = [USER]
+        first = await run.project(messages)
+        assert "newer" in json.dumps(first)
+        await read(run, A, "second")
+        receipt = await session.patch_state(cwd={"artifacts": {A: CARD}})
+        assert receipt.state_updates is not None
+        assert receipt.state_updates["effective"] == [{"path": ["artifacts", A], "value": CARD}]
+        second = await run.project(messages)
+        told = [json.loads(item["content"][0]["text"].partition("\n")[2]) for item in second[len(first) :]]
+        assert told == [{"artifact_invalidations": []}]
+
+
 # -- the duty of the next patch -----------------------------------------------------------------------------------
 
 

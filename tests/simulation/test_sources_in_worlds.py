@@ -2,9 +2,9 @@
 whose source was something else when it was accepted.
 
 Method: clients of several processes in simulated worlds with all kinds of faults compile cards while others rewrite the
-files. Every version of a file is written once and has a fingerprint of its own, and a card names the version it was made
-from. So evidence and card can be held against each other, at the end and in every process, and an accepted version
-against the time during which it was the present one. A bug that is planted shows that this would be noticed.
+files. Every version of a file has a fingerprint of its own, and a card names the version it was made from. So evidence
+and card can be held against each other in the end, and an accepted version against the time during which it was the
+present one. Bugs that are planted show that this would be noticed.
 """
 
 from __future__ import annotations
