@@ -148,13 +148,12 @@ class Status:
         counts = {name: memory.artifacts for name, memory in self.scopes.items()}
         if any(counts.values()):
             shown = [f"{label} {counts.get(name, 0)}" for name, label in zip(SCOPES, _LABELS, strict=True)]
-            known = self.invalidations
-            lines.append(
-                f"Artifacts: {'; '.join(shown)}{'' if known is None else f'; pending invalidations {len(known)}'}"
-            )
-            if known:
-                lines.append("Pending artifact invalidations:")
-                lines += [f"- [{item.scope}] {item.path} — {item.reason}" for item in known]
+            if self.invalidations is not None:
+                shown.append(f"pending invalidations {len(self.invalidations)}")
+            lines.append(f"Artifacts: {'; '.join(shown)}")
+        if self.invalidations:
+            lines.append("Pending artifact invalidations:")
+            lines += [f"- [{item.scope}] {item.path} — {item.reason}" for item in self.invalidations]
         if self.rows_unwritten:
             lines.append(f"Journal: {self.rows_unwritten} changes are not in the canonical files yet")
         stored = [f"- {memory.line(name)}" for name, memory in self.scopes.items() if memory.size_bytes]
