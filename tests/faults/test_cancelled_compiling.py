@@ -1,10 +1,10 @@
 """Reading for a card, and the patch that stores it, are cancelled at every step.
 
-Goal: a cancelled read counts for nothing; a cancelled patch stores card and evidence together or neither, and the duty to
-send the card ends exactly when it is stored.
+Goal: a cancelled read counts for nothing; a cancelled patch stores card and evidence together or neither, and the duty
+to send the card ends exactly when it is stored.
 
-Method: under a MockClock an instrument counts the steps of all tasks and cancels the call one step later each time, until
-it completes untouched.
+Method: under a MockClock an instrument counts the steps of all tasks and cancels the call one step later each time,
+until it completes untouched.
 """
 
 from __future__ import annotations
