@@ -15,6 +15,7 @@ Invariants:
       out in the next one, with all that arrive meanwhile.
   C2  Nothing is answered of a path that its look said nothing of.
   C3  A round that nobody waits for ends, and with it its look.
+  C4  Nothing is taken before it is answered, so what a life that fails leaves behind is carried out by the next one.
 """
 
 from __future__ import annotations
@@ -100,7 +101,7 @@ class CompilerActor:
 
     async def _look(self, asked: list[Envelope]) -> None:
         paths = _union(asked)
-        # Not taken yet: whoever leaves meanwhile withdraws, and the last one takes the look with it.
+        # Not taken yet (C4): whoever leaves meanwhile withdraws, and the last one takes the look with it.
         with trio.CancelScope() as scope:
             self._round = scope, asked
             try:
@@ -122,8 +123,7 @@ class CompilerActor:
                 scope.cancel()
 
     async def _hash(self, envelope: Envelope) -> None:
-        if envelope.take():
-            envelope.reply(await self.sources.digest(envelope.message.path))
+        envelope.reply(await self.sources.digest(envelope.message.path))
 
 
 def _union(asked: list[Envelope]) -> tuple[str, ...]:

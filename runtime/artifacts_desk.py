@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import final
 
 import attrs
 import trio
 
 from ..actors import ActorRef, HashSource, Inspect, SessionCell, Sources
-from ..store import CallError, StoreError, shown
+from ..store import CallError, shown
 from ..store.artifacts import Invalidation, Judgement, Seen, resolved
 
 
@@ -29,20 +29,14 @@ class ArtifactsDesk:
         """
         scopes = cell.scopes()
         paths = cell.artifacts.paths(scopes) if scopes is not None else ()
-        cell.artifacts.note_seen(paths, await self._asked(paths) if paths else {})
-
-    async def _asked(self, paths: tuple[str, ...]) -> Mapping[str, Seen]:
-        try:
-            return await self.compiler.ask(Inspect(paths))
-        except StoreError as error:
-            if error.code != "E_BROKEN":
-                raise
-            return {}  # that life has ended, the next one will look; nobody needs to wait for it
+        cell.artifacts.note_seen(paths, await self.compiler.ask(Inspect(paths)) if paths else {})
 
     def judged(self, cell: SessionCell) -> Judgement:
         """What is to be told of the cards as they are now. It is what reads count for from here on."""
-        judgement = cell.artifacts.judge(cell.scopes())
-        if cell.artifacts.report(judgement):
+        scopes = cell.scopes()
+        judgement = cell.artifacts.judge(scopes)
+        # While memory can not be read nobody knows what is listed; what was before stays so.
+        if scopes is not None and cell.artifacts.report(judgement):
             self.report(
                 "artifacts-invalidated",
                 cwd=cell.cwd,
@@ -84,4 +78,4 @@ class ArtifactsDesk:
         return None
 
     async def _look(self, path: str) -> Seen | None:
-        return (await self._asked((path,))).get(path)
+        return (await self.compiler.ask(Inspect((path,)))).get(path)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +14,7 @@ from kit.card_runs import CARD, USER, A, B, compiled, head_of, machine_with_sour
 from kit.holds import holds
 from kit.runtimes import refused
 from kit.simulated_runtimes import simulated
+from strataflow.runtime import open_runtime
 from strataflow.runtime.simulation.seams import SimulatedMachine
 
 
@@ -168,3 +171,71 @@ async def test_two_processes_share_evidence_through_the_journal(machine: Simulat
         await compiled(session, run)
         await reader.read_state("cwd", fresh=True)
         assert await reader.invalidations() == []
+
+
+async def test_a_look_that_fails_ends_one_life_of_the_compiler_and_nobody_notices(machine: SimulatedMachine) -> None:
+    async with running(machine) as (_, session, run):
+        failures = iter((RuntimeError("a defect"),))
+
+        async def fail_once(paths: Any) -> None:
+            for failure in failures:
+                raise failure
+
+        machine.sources.before_look = fail_once
+        assert [item.reason for item in await session.invalidations()] == ["invalid-metadata"]
+        await read(run, A)
+        assert (await session.patch_state(cwd={"artifacts": {A: CARD}})).changed
+
+
+async def test_closing_does_not_wait_for_a_look_that_hangs(machine: SimulatedMachine, autojump_clock: Any) -> None:
+    async def hang(paths: Any) -> None:
+        await trio.sleep_forever()
+
+    async with running(machine) as (runtime, session, _), trio.open_nursery() as nursery:
+        machine.sources.before_look = hang
+
+        async def ask() -> None:
+            with refused("E_CLOSED", "E_BROKEN"):
+                await session.invalidations()
+
+        nursery.start_soon(ask)
+        await trio.testing.wait_all_tasks_blocked()
+        with trio.fail_after(11):
+            report = await runtime.aclose()
+        assert report.was_last
+
+
+async def test_watchers_hear_nothing_of_evidence_alone(machine: SimulatedMachine, autojump_clock: Any) -> None:
+    async with running(machine) as (_, session, run):
+        await compiled(session, run)
+        machine.sources.write(A, b"another text")
+        await run.project([USER])
+        watch = session.watch("cwd")
+        await read(run, A, "second")
+        assert (await session.patch_state(cwd={"artifacts": {A: CARD}})).transition_id is None
+        with trio.move_on_after(1) as scope:
+            await watch.__anext__()
+        assert scope.cancelled_caught
+
+
+@holds("case agent 74", "T11")
+async def test_the_log_holds_the_patch_that_a_changed_source_refused_as_it_was_given(tmp_path: Path) -> None:
+    agent = tmp_path / "agent"
+    (agent / "state-flow").mkdir(parents=True)
+    (agent / "state-flow" / "config.json").write_text('{"logging": true}')
+    source = tmp_path / "source.py"
+    source.write_text("print(1)")
+    patch = {"artifacts": {str(source): CARD}, "working": {"x": 1}}
+    async with open_runtime(str(agent), durability="process") as runtime:
+        session = await runtime.open_session(str(tmp_path), "main", "active")
+        await session.patch_state(cwd={"artifacts": {str(source): CARD}})
+        async with session.run("go") as run:
+            await run.project([USER])
+            await read(run, "source.py")
+            source.write_text("print(2), and more")
+            with refused("E_SOURCE_CHANGED"):
+                await session.patch_state(cwd=patch)
+    (line,) = (agent / "logs" / "strataflow.jsonl").read_text().splitlines()
+    record = json.loads(line)
+    assert record["category"] == "invalid-patch"
+    assert record["input"]["cwd"] == patch
