@@ -216,7 +216,7 @@ class Session(SessionSources):
     ) -> Any:
         """One of the calls of the tool protocol, arguments unchecked: ``patch_state`` and ``read_state`` as a model
         makes them, ``accept_response``, ``set_mode``, ``status``, ``begin_run``, ``context``, ``preflight``,
-        ``fork``. Returns the JSON of the result.
+        ``fork``, ``note_read``, ``registered_skills``, ``invalidations``. Returns the JSON of the result.
 
         ``admit``: called at the moment from which a change can not be withdrawn any more, perhaps several times. If it
         raises a StrataflowError, nothing is stored and the call raises that. Must not wait.
@@ -250,6 +250,8 @@ class Session(SessionSources):
                 return await self.status()
             case "begin_run" | "context" | "preflight" | "fork":
                 return await self._call_run(name, arguments)
+            case "note_read" | "registered_skills" | "invalidations":
+                return await self._call_sources(name, arguments)
         raise RequestError("E_REQUEST", f"there is no call {shown(name)}", call=str(name)[:96])
 
     async def aclose(self) -> None:

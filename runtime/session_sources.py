@@ -7,8 +7,9 @@ from typing import Any
 
 import attrs
 
-from ..store import ScopeName
+from ..store import CallError, ScopeName
 from ..store.artifacts import ArtifactCard, Invalidation, Match, RegisteredSkill, check_tags, list_cards, skills_from
+from .call_arguments import members, no_members, only_member
 from .session_reports import SessionReports
 
 
@@ -63,3 +64,16 @@ class SessionSources(SessionReports):
             raise type(error)(error.code, error.message, **error.data)
         await self._lifetime.prompts.artifacts.refresh(cell)
         return list_cards(cell.scopes() or view.scopes, cell.artifacts.seen, tags, match)
+
+    async def _call_sources(self, name: str, arguments: Any) -> Any:
+        """The calls of the tool protocol that belong to files."""
+        if name == "note_read":
+            path, call_id = members(arguments, "path", "call_id")
+            return {"note": await self._lifetime.prompts.artifacts.note_read(self._cell, path, call_id)}
+        if name == "registered_skills":
+            given = only_member(arguments, "skills")
+            if type(given) is not list:
+                raise CallError("E_SHAPE", "skills are a list of objects with path and provenance")
+            return {"skills": self.registered_skills(given)}
+        no_members(arguments)
+        return {"invalidations": [item.to_json() for item in await self.invalidations()]}
