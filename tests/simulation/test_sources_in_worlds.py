@@ -4,7 +4,7 @@ whose source was something else when it was accepted.
 Method: clients of several processes in simulated worlds with all kinds of faults compile cards while others rewrite the
 files. Every version of a file has a fingerprint of its own, and a card names the version it was made from. So evidence
 and card can be held against each other in the end, and an accepted version against the time during which it was the
-present one. Bugs that are planted show that this would be noticed.
+present one. Bugs that are planted show that this would be noticed. All waiting is on a MockClock.
 """
 
 from __future__ import annotations
