@@ -3,11 +3,13 @@
 from .actor import Actor, ActorRef, Request
 from .bell import PollingBell
 from .checkpointer import Checkpointer
+from .compiler_actor import CompilerActor, CompilerStatistics, HashSource, Inspect
 from .host_recorder import HostRecorder
 from .limits import PI_POLL_S, POLL_BEAT_S
 from .mailbox import Mailbox, MailboxStatistics
-from .ports import Clock, Ids, JournalBell, Threads
+from .ports import Clock, Ids, JournalBell, Sources, Threads
 from .session_actor import AcceptResponse, SelectMode, SessionActor
+from .session_artifacts import SessionArtifacts
 from .session_cell import Choice, SessionCell
 from .session_context import SessionContext, has_answers, transitions_of, updates_for_nobody
 from .store_actor import StoreActor, StoreStatistics
@@ -33,11 +35,15 @@ __all__ = [
     "Clock",
     "CloseScopes",
     "Commit",
+    "CompilerActor",
+    "CompilerStatistics",
     "Decision",
     "Done",
     "GiveUp",
+    "HashSource",
     "HostRecorder",
     "Ids",
+    "Inspect",
     "JournalBell",
     "Listener",
     "Mailbox",
@@ -50,8 +56,10 @@ __all__ = [
     "Restart",
     "SelectMode",
     "SessionActor",
+    "SessionArtifacts",
     "SessionCell",
     "SessionContext",
+    "Sources",
     "StoreActor",
     "StoreStatistics",
     "StoreWorld",

@@ -1,7 +1,7 @@
 """A batch: the calls of one round of the store actor, from waiting to answered.
 
-waiting --stage--> taken --reply--> answered
-   |                 +---- not appended: staged again in the next round, before who came later
+waiting --look, stage--> taken --reply--> answered
+   |                       +---- not appended: looks and is staged again in the next round, before who came later
    +-- withdrawn: left out, as if it had never come
 """
 
@@ -11,11 +11,13 @@ from collections.abc import Sequence
 from typing import Any, final
 
 import attrs
+import trio
 
 from ..store import Draft, StrataflowError
 from .envelope import Envelope
 from .limits import STAGING_S_MAX
 from .ports import Clock
+from .store_messages import Commit
 
 
 @final
@@ -43,6 +45,15 @@ class Batch:
     def drop_withdrawn(self) -> None:
         """Forget who has left."""
         self._waiting = [envelope for envelope in self._waiting if not envelope.is_withdrawn]
+
+    async def look(self) -> None:
+        """Let those look that rest on something outside of memory, all at once. No checkpoint if there are none."""
+        messages = [envelope.message for envelope in (*self._taken, *self._waiting) if not envelope.is_withdrawn]
+        looks = [message.look for message in messages if type(message) is Commit and message.look is not None]
+        if looks:
+            async with trio.open_nursery() as nursery:
+                for look in looks:
+                    nursery.start_soon(look)
 
     def stage(self, draft: Draft, clock: Clock) -> list[Any]:
         """Stage who was taken before, then who waits, until it has lasted too long. Returns answers and refusals.

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol, TypeVar
 
 from ..store import KernelLock
+from ..store.artifacts import Digest, Seen
 
 T = TypeVar("T")
 
@@ -75,3 +76,24 @@ class Threads(Protocol):
 
     async def wait_lock(self, lock: KernelLock) -> None:
         """Wait until ``lock`` is held. If it raises Cancelled, the lock is not held, or is given back by itself."""
+
+
+class Sources(Protocol):
+    """The sources of artifact cards, looked at from outside, by exact path (A11).
+
+    Nothing is opened but to be hashed, no folder is listed, no link followed at the end of a path. Both calls always
+    end, also where a file system does not answer. If one raises Cancelled, nothing of it goes on that anybody would
+    notice.
+    """
+
+    async def inspect(self, paths: Sequence[str]) -> Mapping[str, Seen]:
+        """What each path is now, by its metadata. Of a path that did not answer in time nothing is said.
+
+        Always a checkpoint. No error of a file is raised: it is an ``Unavailable``.
+        """
+
+    async def digest(self, path: str) -> Digest:
+        """The SHA-256 of the bytes at a path, and the metadata of the file they are from.
+
+        Always a checkpoint. What goes wrong is in the answer.
+        """

@@ -31,6 +31,7 @@ from ..store import (
     StrataflowError,
 )
 from .host_recorder import HostRecorder
+from .session_artifacts import SessionArtifacts
 from .session_context import Scopes, SessionContext
 from .waits import Wait, Waits, again
 
@@ -68,6 +69,7 @@ class SessionCell:
       fork_from: the session whose private memory is still to be copied, before any other memory is looked at.
       memory: the published root, where there is one.
       host: writes to the session's own log.
+      artifacts: what it knows of the sources of its cards.
       waits: what is asked for and can still be withdrawn.
       is_closed: nobody may use it any more (set by ``close``, which the runtime calls).
       on_change: called with ``watch_name`` when the mode was selected anew and when the session is closed.
@@ -85,6 +87,7 @@ class SessionCell:
     fork_from: str | None = None
     memory: MemoryStore | None = None
     host: HostRecorder = attrs.field(default=attrs.Factory(lambda self: HostRecorder(self.session_id), takes_self=True))
+    artifacts: SessionArtifacts = attrs.field(factory=SessionArtifacts, init=False)
     waits: Waits = attrs.field(factory=Waits, init=False)
 
     @property
@@ -134,6 +137,11 @@ class SessionCell:
         boundaries = self.memory.boundaries(self.address)
         self.host.checkpoint(boundaries[-1].id, self.mode, self.record)
 
+    def answered(self, run: object | None) -> None:
+        """The answer of a run was accepted in active mode."""
+        self.context.answered(run)
+        self.artifacts.clear()
+
     # -- choices ------------------------------------------------------------------------------------------------
 
     def close(self) -> None:
@@ -168,6 +176,7 @@ class SessionCell:
         self.waits.withdraw(tools_are_off(), "preparation", "answer", "patch", "read")
         was = self.mode
         self.mode, self.address = "off", None
+        self.artifacts.clear()
         if self.problem is not None and self.problem.code != "E_FENCED":
             self.problem = None  # off looks at no memory, so none can be unreadable; a fence outlives it
         if was != "off":
@@ -183,14 +192,17 @@ class SessionCell:
         self.waits.withdraw(reason, "preparation", "answer")
         was, handoff = self.mode, None
         if was == "active":
-            record, context = self.record, self.context
+            record, context, scopes = self.record, self.context, self.scopes()
             # What was never worked into memory stays in the messages.
             is_unfinished = record is not None and (record.specification is not None or record.bootstrap)
             if record is not None and record.bootstrap:
                 context.anchor = None
-            handoff = context.leave_active(self.host.now_ms(), is_unfinished=is_unfinished, scopes=self.scopes())
+            handoff = context.leave_active(
+                self.host.now_ms(), is_unfinished=is_unfinished, scopes=scopes, hints=self.artifacts.judge(scopes).hints
+            )
             self.host.marker(**{"from": was, "preserveContext": handoff.keeps_context, "mode": "passive"})
         self.mode = "passive"
+        self.artifacts.clear()
         self.context.change_mode("passive", handoff)
         self.on_change(self.watch_name)
 

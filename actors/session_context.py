@@ -19,6 +19,7 @@ from typing import Any, final
 import attrs
 
 from ..store import Json, Lineage, Mode, ScopeName, ScopeState
+from ..store.artifacts import RehydrationPhase
 from ..store.projection import (
     NOTHING_SENT,
     AcceptedCall,
@@ -28,7 +29,6 @@ from ..store.projection import (
     Handoff,
     Message,
     Rebase,
-    RehydrationPhase,
     Transition,
     acknowledge_call,
     end_projection,
@@ -114,7 +114,13 @@ class SessionContext:
             self.prompt = None
 
     def leave_active(
-        self, at: float, *, is_unfinished: bool, scopes: Scopes | None, could_not_save: bool = False
+        self,
+        at: float,
+        *,
+        is_unfinished: bool,
+        scopes: Scopes | None,
+        hints: dict[str, str] | None = None,
+        could_not_save: bool = False,
     ) -> Handoff:
         """What is kept of the conversation when passive is chosen in active mode (C27)."""
         return leave_active(
@@ -122,6 +128,7 @@ class SessionContext:
             is_unfinished=is_unfinished,
             anchor=self.anchor,
             captured=scopes,
+            hints=hints,
             could_not_save=could_not_save,
         )
 

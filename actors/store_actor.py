@@ -175,6 +175,7 @@ class StoreActor:
             return
         if self.world.shared_pi is not None:
             await self._follower.compare()
+        await self._batch.look()
         draft, answers = self._stage()
         if draft.rows:
             await self._append(journal, draft, answers)

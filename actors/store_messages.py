@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import TypeVar, final
 
 import attrs
@@ -18,10 +18,12 @@ ReplyT = TypeVar("ReplyT")
 class Commit(Request[ReplyT]):
     """Change memory: ``stage`` is called on the running draft and returns the answer, or raises a refusal.
 
-    It may be called again on a later draft, if somebody else was faster.
+    It may be called again on a later draft, if somebody else was faster. ``look`` is awaited before each staging, with
+    the turn held, by those that rest on something outside of memory: it must end by itself, and soon.
     """
 
     stage: Callable[[Draft], ReplyT]
+    look: Callable[[], Awaitable[None]] | None = None
 
 
 @final

@@ -39,6 +39,14 @@ from ..store import (
     pretty,
     shown,
 )
+from ..store.artifacts import (
+    ArtifactCard,
+    Invalidation,
+    RegisteredSkill,
+    RehydrationPlan,
+    RehydrationRoute,
+    plan_rehydration,
+)
 from ..store.projection import (
     CompactionAnswer,
     CompactionPlan,
@@ -78,6 +86,7 @@ from .models import (
     register_model,
 )
 from .opening import open_runtime
+from .packaged_skills import PackagedSkill, packaged_skills
 from .places import agent_folder, store_folder
 from .reports import CLOSE_DEADLINE_S, CloseReport, RuntimeEvent
 from .requests import Outcome, check_request_id
@@ -100,6 +109,7 @@ __all__ = [
     "PLANES",
     "SCOPES",
     "STUDIES",
+    "ArtifactCard",
     "CallError",
     "Change",
     "ChangedBy",
@@ -117,6 +127,7 @@ __all__ = [
     "Durability",
     "HostEntries",
     "Inspector",
+    "Invalidation",
     "Json",
     "JsonlEntries",
     "LogEntry",
@@ -132,12 +143,16 @@ __all__ = [
     "NativeCompaction",
     "Outcome",
     "OutlineRow",
+    "PackagedSkill",
     "PrefixDeparture",
     "PrefixReport",
     "ReadError",
     "ReadResult",
     "RebuildReport",
     "Receipt",
+    "RegisteredSkill",
+    "RehydrationPlan",
+    "RehydrationRoute",
     "RequestError",
     "Run",
     "Runtime",
@@ -184,7 +199,9 @@ __all__ = [
     "open_runtime",
     "outline",
     "overlay",
+    "packaged_skills",
     "parse_strict",
+    "plan_rehydration",
     "pretty",
     "register_model",
     "repair_session",

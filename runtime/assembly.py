@@ -61,11 +61,11 @@ class Runtime:
     _store: ActorRef
     _settings: Settings
     _events: deque[RuntimeEvent]
+    prompts: PromptDesk
     _closing: trio.Lock = attrs.field(factory=trio.Lock)
     _report: CloseReport | None = None
     _is_closing: bool = False
     _waits: Waits = attrs.field(factory=Waits, init=False)
-    prompts: PromptDesk = attrs.Factory(lambda self: PromptDesk(self._world), takes_self=True)
     desk: TransactionDesk = attrs.Factory(lambda self: TransactionDesk(self._world), takes_self=True)
     _sessions: SessionTable = attrs.field(
         init=False,

@@ -33,14 +33,26 @@ def only_member(arguments: Any, name: str) -> Any:
     Raises:
       CallError: E_SHAPE, E_FIELD.
     """
+    return members(arguments, name)[0]
+
+
+def members(arguments: Any, *names: str) -> list[Any]:
+    """The values of all arguments of a call, which are these.
+
+    Raises:
+      CallError: E_SHAPE, E_FIELD.
+    """
+    known = " and ".join(map(repr, names))
     if type(arguments) is not dict:
-        raise CallError("E_SHAPE", f"the arguments must be an object with {name!r}")
+        raise CallError("E_SHAPE", f"the arguments must be an object with {known}")
     for key in arguments:
-        if key != name:
-            raise CallError("E_FIELD", f"there is no argument {shown(key)}; the only one is {name!r}")
-    if name not in arguments:
-        raise CallError("E_SHAPE", f"argument {name!r} is missing")
-    return arguments[name]
+        if key not in names:
+            only = f"the only one is {known}" if len(names) == 1 else f"there are {known}"
+            raise CallError("E_FIELD", f"there is no argument {shown(key)}; {only}")
+    for name in names:
+        if name not in arguments:
+            raise CallError("E_SHAPE", f"argument {name!r} is missing")
+    return [arguments[name] for name in names]
 
 
 def response_text(arguments: Any) -> str:

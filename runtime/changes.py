@@ -20,6 +20,7 @@ from ..actors import (
     Commit,
     SelectMode,
     SessionCell,
+    Sources,
     Wait,
     refusal,
     updates_for_nobody,
@@ -32,18 +33,22 @@ from ..store import (
     Mode,
     Receipt,
     StoreError,
+    StrataflowError,
     check_patch_arguments,
     compact,
     found_by,
     shown,
     with_updates,
 )
+from ..store.artifacts import NO_READS, Compilation, source_changed
 from ..store.projection import AcceptedCall
 from .call_arguments import response_text
 from .diagnostics import Diagnostics
 from .requests import check_request_id
 
 Admit = Callable[[], None]
+# Rows 12 to 15 of T9.
+_AFTER_SOURCES = ("E_JSON", "E_PLANE", "E_PLANE_SHAPE", "E_PROVENANCE")
 
 
 def always() -> None:
@@ -59,6 +64,7 @@ class Changes:
     _store: ActorRef
     _actor: ActorRef
     _diagnostics: Diagnostics
+    _sources: Sources
 
     async def patch(self, arguments: Any, admit: Admit, request_id: str | None, call_id: str | None = None) -> Receipt:
         """``patch_state`` with the arguments as a model gives them."""
@@ -70,32 +76,61 @@ class Changes:
 
     async def _patch(self, arguments: Any, admit: Admit, request_id: str | None, call_id: str | None) -> Receipt:
         cell = self._cell
+        reads = cell.artifacts.compilation()
         try:
             address = cell.writable()
             patches = check_patch_arguments(arguments)
         except CallError as error:
+            error = await self._changed_first(error, reads) if reads.sources else error
             return await self._store.ask(refusal(error, request_id, admit))
-        is_remembered, wait = False, Wait("patch")
+        is_remembered, is_staged, wait = False, False, Wait("patch")
+        sources = [*reads.rests_on(patches)] if reads is not NO_READS else []
+        compilation = reads
+
+        async def look() -> None:
+            nonlocal compilation
+            compilation = attrs.evolve(reads, seen=await self._sources.inspect(sources))
 
         def stage(draft: Draft) -> Receipt:
-            nonlocal is_remembered
+            nonlocal is_remembered, is_staged
             admit()
             wait.admit()
             present = cell.writable()
             if present is not address and present != address:  # T9 row 10
                 raise CallError("E_SELECTION", "the session's memory was selected anew meanwhile; call again")
             count = len(draft.rows)
-            receipt = draft.stage_patch(address, patches, request_id)
+            receipt = draft.stage_patch(address, patches, request_id, compilation)
             is_remembered = request_id is not None and len(draft.rows) == count
+            is_staged = not is_remembered
             cell.context.note_own(receipt.transition_id)
             return receipt
 
-        receipt = await cell.waits.ask(wait, self._store, Commit(stage))
+        try:
+            receipt = await cell.waits.ask(wait, self._store, Commit(stage, look if sources else None))
+        except StrataflowError as error:
+            is_staged = False
+            if error.code == "E_SOURCE_CHANGED":
+                cell.artifacts.drop(error.data["paths"])
+            raise
+        finally:
+            # Also for a caller that was cancelled: what was staged is completed whole.
+            if is_staged and reads is not NO_READS:
+                cell.artifacts.consume(reads, patches)
+                cell.artifacts.note_some(compilation.seen)
         if receipt.changed:
             cell.note_accepted()
         if is_remembered and cell.context.carried.projection_id is None:
             return receipt  # the first outcome once more, and nobody was told anything to set right
         return self._reconciled(receipt, patches, call_id)
+
+    async def _changed_first(self, error: CallError, reads: Compilation) -> CallError:
+        """What a patch is refused for that is at fault (T9): a changed source comes before rows 12 to 15."""
+        if error.code in _AFTER_SOURCES:
+            changed = attrs.evolve(reads, seen=await self._sources.inspect([*reads.sources])).changed({})
+            if changed:
+                self._cell.artifacts.drop(changed)
+                return source_changed(changed)
+        return error
 
     def _reconciled(self, receipt: Receipt, patches: Any, call_id: str | None) -> Receipt:
         """The receipt with what it tells besides. Without a prompt that was told anything, only when it is asked."""
@@ -107,7 +142,8 @@ class Changes:
         def call() -> AcceptedCall:
             scopes = dict(zip(SCOPES, after, strict=True))
             before = found_by(receipt) or scopes
-            return AcceptedCall(patches, before, scopes, receipt.cascaded, mode=mode, call_id=call_id)
+            hints = cell.artifacts.judge(scopes).hints
+            return AcceptedCall(patches, before, scopes, receipt.cascaded, hints, mode=mode, call_id=call_id)
 
         if context.carried.projection_id is None:
             return with_updates(receipt, lambda: updates_for_nobody(call(), compact))

@@ -38,8 +38,10 @@ from ..store import (
     status_of,
     unlock,
 )
+from ..store.artifacts import ArtifactCard, Match, check_tags, list_cards, registered_paths
 from .places import agent_folder, store_folder
 from .session_log import LOG_LIMIT_DEFAULT
+from .sources import look_at
 from .world import RandomIds, SystemClock, pause
 
 
@@ -107,6 +109,23 @@ class Inspector:
           ConfigError, StoreError: the store can not be read at all.
         """
         return status_of(self._reader.look(cwd, session_id, self._limit(history_limit)))
+
+    def artifacts(
+        self, cwd: str, session_id: str, tags: Sequence[str] = (), match: Match = "all"
+    ) -> Sequence[ArtifactCard]:
+        """The cards of a session's scopes, those with all, or any, of ``tags``, and what their sources are now.
+
+        Raises:
+          CallError: E_SHAPE for what can be no tag.
+          ConfigError, StoreError: the store, or one of the three scopes, can not be read.
+        """
+        if tags:
+            check_tags(tags, match)
+        view = self._reader.view(cwd, session_id, self._limit(None))
+        for error in view.unreadable.values():
+            raise error
+        seen = {path: look_at(path) for path in registered_paths(view.scopes)}
+        return list_cards(view.scopes, seen, tags, match)
 
     def diagnose(self) -> Diagnosis:
         """Everything that can be said of the store by looking. What can not be read is a finding."""

@@ -8,7 +8,18 @@ from contextlib import asynccontextmanager, suppress
 import attrs
 import trio
 
-from ..actors import PI_POLL_S, Clock, Ids, JournalBell, PollingBell, StoreWorld, Threads, Turn, check_pending
+from ..actors import (
+    PI_POLL_S,
+    Clock,
+    Ids,
+    JournalBell,
+    PollingBell,
+    Sources,
+    StoreWorld,
+    Threads,
+    Turn,
+    check_pending,
+)
 from ..store import (
     CHECKPOINT_LOCK,
     OPEN_LOCK,
@@ -16,7 +27,6 @@ from ..store import (
     TURN_LOCK,
     CheckpointReport,
     Durability,
-    FindMissing,
     Ground,
     Journal,
     KernelLock,
@@ -34,7 +44,6 @@ from ..store import (
     load_for_writing,
     make_folders,
     note_ground,
-    nothing_missing,
     prepare_shared,
 )
 
@@ -53,8 +62,8 @@ class Seams:
     clock: Clock
     ids: Ids
     open_journal: OpenJournal
+    sources: Sources
     open_bell: Callable[[Ground], JournalBell] = lambda ground: PollingBell()
-    find_missing: FindMissing = nothing_missing
     # Adds a line to the diagnostics log, if the operator wants one.
     append_log: Callable[[bytes], None] | None = None
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import trio
 
-from ..actors import Actor, ChildSpec, StoreActor, StoreWorld, open_supervisor
+from ..actors import Actor, ChildSpec, CompilerActor, StoreActor, StoreWorld, open_supervisor
 from ..store import (
     HISTORY_LIMIT_MAX,
     ConfigError,
@@ -25,6 +25,7 @@ from ..store import (
     read_settings,
     shown,
 )
+from .artifacts_desk import ArtifactsDesk
 from .assembly import Runtime
 from .bell import open_bell
 from .diagnostics import Diagnostics, LogFile
@@ -32,7 +33,7 @@ from .joining import Choices, Seams, join_store, leave_store
 from .places import agent_folder, store_folder
 from .prompt_desk import PromptDesk
 from .reports import CLOSE_DEADLINE_S, EVENTS_MAX, RuntimeEvent
-from .sources import missing_sources
+from .sources import FileSources
 from .threads import open_threads
 from .world import RandomIds, SystemClock, pause
 
@@ -72,9 +73,7 @@ async def open_runtime(
     ground = Ground(RealDisk(above), locks, RealProcessTable(), Layout(root))
     async with open_threads(locks) as threads:
         log = LogFile(agent_folder(agent_dir), root)
-        seams = Seams(
-            ground, threads, SystemClock(), RandomIds(), _open_journal, open_bell, missing_sources, log.append
-        )
+        seams = Seams(ground, threads, SystemClock(), RandomIds(), _open_journal, FileSources(), open_bell, log.append)
         async with open_runtime_in(seams, durability, history_limit, share_with_pi) as runtime:
             yield runtime
 
@@ -104,10 +103,11 @@ async def open_runtime_in(
         runtime: Runtime | None = None
         try:
             actor = await supervisor.start(ChildSpec("store", _store_starter(world, state)))
+            compiler = await supervisor.start(ChildSpec("compiler", lambda: CompilerActor(seams.sources)))
             append = seams.append_log if settings.logging else None
             diagnostics = Diagnostics(append, world.clock.wall_ms, report)
-            prompts = PromptDesk(world, diagnostics, seams.find_missing)
-            runtime = Runtime(world, state, supervisor, actor, settings, events, prompts=prompts)
+            prompts = PromptDesk(world, ArtifactsDesk(compiler, seams.sources, report), diagnostics)
+            runtime = Runtime(world, state, supervisor, actor, settings, events, prompts)
             yield runtime
         finally:
             # Without the shield a cancelled program would leave its lock towards Pi behind. It ends: both calls are

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from typing import final
 
 import attrs
 
 from ..actors import StoreWorld
-from ..store import FindMissing, SessionAddress, nothing_missing
+from ..store import SessionAddress
+from .artifacts_desk import ArtifactsDesk
 from .diagnostics import Diagnostics
 
 # The journal keeps the newest hundred rows of each scope, and two scopes have rows of others.
@@ -18,11 +18,11 @@ _OWN_ROWS = 200
 @final
 @attrs.define(eq=False)
 class PromptDesk:
-    """One per runtime. ``find_missing``: given paths of sources, those that are proven missing; blocking."""
+    """One per runtime."""
 
     world: StoreWorld
+    artifacts: ArtifactsDesk
     diagnostics: Diagnostics = attrs.field(factory=Diagnostics)
-    find_missing: FindMissing = nothing_missing
 
     def now_ms(self) -> int:
         """Milliseconds since the epoch."""
@@ -31,10 +31,6 @@ class PromptDesk:
     def new_id(self) -> str:
         """A fresh random id."""
         return self.world.ids.new_id()
-
-    async def missing(self, paths: Collection[str]) -> Collection[str]:
-        """The sources among ``paths`` that are proven missing, looked at in a worker thread."""
-        return await self.world.threads.work(lambda: self.find_missing(paths)) if paths else ()
 
     async def own_transitions(self, address: SessionAddress) -> list[str]:
         """The ids of transitions that a session made in the shared scopes, as far as the journal still tells.

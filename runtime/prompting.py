@@ -10,6 +10,7 @@ import trio
 
 from ..actors import ActorRef, Commit, SessionCell, Wait, has_answers, transitions_of
 from ..store import CallError, Draft, MemoryStore, Receipt, StrataflowError, compact, shown, stage_preparation
+from ..store.artifacts import MISSING
 from ..store.projection import ContextRequest, Message, PrefixReport, Transition, compare_requests
 from .prompt_desk import PromptDesk
 from .transactions_desk import TransactionDesk
@@ -35,27 +36,27 @@ class Prompting:
           CallError: E_OFF, E_FENCED, E_ABORTED: another mode was chosen or another run began meanwhile.
           StoreError: as ``Session.patch_state``.
         """
-        cell, wait = self.cell, Wait("preparation")
+        cell, wait, desk = self.cell, Wait("preparation"), self.desk
         address = cell.writable()
         bootstrap = cell.context.awaits_bootstrap and has_answers(messages)
-        gone = set(await self.desk.missing(self._sources()))
+        gone: list[str] = []
+
+        async def look_again() -> None:
+            # Who has come back meanwhile keeps its card.
+            seen = await desk.artifacts.sources.inspect(gone)
+            gone[:] = [path for path in gone if seen.get(path) == MISSING]
 
         def stage(draft: Draft) -> Receipt:
             admit()
-            receipt = stage_preparation(
-                draft,
-                address,
-                prompt,
-                bootstrap=bootstrap,
-                # Who has come back meanwhile keeps its card.
-                missing=lambda paths: self.desk.find_missing(gone & set(paths)) if gone else (),
-            )
+            receipt = stage_preparation(draft, address, prompt, bootstrap=bootstrap, missing=gone)
             cell.context.note_own(receipt.transition_id)
             return receipt
 
         try:
             with cell.waits.begin(wait) as admit:
-                receipt = await self.store.ask(Commit(stage))
+                await desk.artifacts.refresh(cell)
+                gone += [path for path, found in cell.artifacts.seen.items() if found == MISSING]
+                receipt = await self.store.ask(Commit(stage, look_again if gone else None))
         except StrataflowError as error:
             if wait.refusal is None:
                 self.desk.diagnostics.note(cell, "publication-conflict", str(error))
@@ -63,14 +64,14 @@ class Prompting:
         cell.context.awaits_bootstrap = False
         cell.note_accepted()
         self.looks.note_look()
+        if receipt.changed:
+            desk.artifacts.report("artifacts-removed", cwd=cell.cwd, session=cell.session_id, paths=sorted(gone))
         return receipt
 
-    def _sources(self) -> set[str]:
-        scopes = self.cell.scopes() or {}
-        return {path for state in scopes.values() for path in state.value.get("artifacts", {})}
-
-    async def project(self, messages: Sequence[Message]) -> list[Message]:
+    async def project(self, messages: Sequence[Message], *, has_looked: bool = False) -> list[Message]:
         """The messages of the next request of this session, over memory as it is now.
+
+        ``has_looked``: the sources of its cards have just been looked at, for this very request.
 
         Always a checkpoint. It changes nothing that is stored, so Cancelled loses nothing.
 
@@ -87,6 +88,8 @@ class Prompting:
                 for transition_id in await self.desk.own_transitions(cell.address):
                     context.note_own(transition_id)
                 context.knows_own = True
+            if not has_looked:
+                await self.desk.artifacts.refresh(cell)
             self.check()
         self.refuse_blocked()
         context.observe(messages)
@@ -109,6 +112,7 @@ class Prompting:
         cell, context = self.cell, self.cell.context
         record = cell.record if cell.mode != "off" else None
         is_active = cell.mode == "active"
+        judgement = self.desk.artifacts.judged(cell)
         return ContextRequest(
             mode=cell.mode,
             messages=messages,
@@ -119,6 +123,8 @@ class Prompting:
             anchor=context.anchor,
             bootstrap=record.bootstrap if record is not None and is_active else False,
             handoff=context.handoff,
+            hints=judgement.hints,
+            invalidations=judgement.shown,
             phase=context.phase if is_active else None,
             transitions=_OwnTransitions(self.cell, self.state) if is_active else (),
             history_limit=self.state.history_limit,

@@ -34,6 +34,9 @@ from .changes import Changes, always
 from .diagnostics import reduced_content
 from .prompting import Prompting, checked_messages
 
+# The tool whose calls may read sources, as hosts call it.
+READ_TOOL = "read"
+
 # An entry of a host's session tree by its id, None if there is none.
 EntryOf = Callable[[str], Mapping[str, Any] | None]
 
@@ -75,16 +78,16 @@ class Run:
         """
         home = self._home
         self._check()
-        messages = checked_messages(messages)
+        messages, has_looked = checked_messages(messages), False
         if self._answer is None and home.cell.mode == "active":
             async with self._preparing:
                 if not self._is_prepared:
                     self._check()
                     home.refuse_blocked()
                     await home.prepare(self.prompt, messages)
-                    self._is_prepared = True
+                    self._is_prepared = has_looked = True
             self._check()
-        return await home.project(messages)
+        return await home.project(messages, has_looked=has_looked)
 
     def preflight(self, calls: Sequence[ToolCall | Mapping[str, Any]] | Mapping[str, Any]) -> tuple[Verdict, ...]:
         """Which tool calls of one assistant message may run: the barrier (L15). Give all calls of the message, each
@@ -111,6 +114,26 @@ class Run:
         found = tuple(verdict for verdict in verdicts if verdict.id == call_id)[:1]
         home.desk.diagnostics.blocked(home.cell, found)
         return found[0] if found else None
+
+    async def note_read(self, path: str, call_id: str) -> str | None:
+        """Tell of a tool call that reads the file ``path``: once before it runs, once more when it has succeeded.
+
+        ``path`` is what the call names, absolute or seen from the session's directory. Of a call that failed only the
+        first is told; one that is repeated under its id with another path replaces what was told before.
+
+        In active mode a read counts whose path the last request listed as invalidated, if the file was the same all the
+        time: the session's next patch must then hold the whole card of the path, in the scope that was listed. The read
+        of a registered Skill obliges nobody; if its card is not current, a text is returned that belongs to the result
+        of the tool call. Otherwise None.
+
+        Always a checkpoint. If it raises Cancelled, the read does not count.
+
+        Raises:
+          CallError: E_SHAPE for a path or an id that is no text.
+          StoreError: E_ABORTED, E_CLOSED.
+        """
+        self._check()
+        return await self._home.desk.artifacts.note_read(self._home.cell, path, call_id)
 
     async def finish(self, answer: str, *, request_id: str | None = None) -> Receipt | None:
         """End the run with its final answer, which becomes the session's ``response`` (L19). None in passive and off
@@ -217,6 +240,7 @@ def begin_run(home: Prompting, changes: Changes, prompt: str, anchor: float | No
     record = cell.record
     is_over_unfinished = cell.context.prompt is not None or (record is not None and record.specification is not None)
     cell.context.begin_run(run, prompt, anchor, is_over_unfinished=is_over_unfinished)
+    cell.artifacts.clear()
     return run
 
 
@@ -230,6 +254,9 @@ def barrier(home: Prompting, calls: Sequence[ToolCall | Mapping[str, Any]] | Map
         raise CallError("E_SHAPE", "tool calls are a list of objects with id and name")
     verdicts = preflight([call for call in found if call is not None], cell.mode)
     home.desk.diagnostics.blocked(cell, verdicts)
+    for call in found:
+        if call is not None and call.name != READ_TOOL:
+            cell.artifacts.forget(call.id)  # A20
     return verdicts
 
 

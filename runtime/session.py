@@ -19,7 +19,7 @@ from ..store import (
 )
 from .call_arguments import no_members, only_member, read_arguments
 from .changes import always
-from .session_reports import SessionReports
+from .session_sources import SessionSources
 from .transactions import Transaction, TransactionContext
 from .transactions_again import TRANSACT_ATTEMPTS, Transacting
 from .watching import Watch, begin_watch, wait_for
@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 @final
 @attrs.frozen(eq=False, repr=False)
-class Session(SessionReports):
+class Session(SessionSources):
     """One session of a store, open in this process. Made by ``runtime.open_session``.
 
     Every method raises StoreError E_CLOSED once the session or its runtime is closed, and in a forked child.
@@ -216,7 +216,7 @@ class Session(SessionReports):
     ) -> Any:
         """One of the calls of the tool protocol, arguments unchecked: ``patch_state`` and ``read_state`` as a model
         makes them, ``accept_response``, ``set_mode``, ``status``, ``begin_run``, ``context``, ``preflight``,
-        ``fork``. Returns the JSON of the result.
+        ``fork``, ``note_read``, ``registered_skills``, ``invalidations``. Returns the JSON of the result.
 
         ``admit``: called at the moment from which a change can not be withdrawn any more, perhaps several times. If it
         raises a StrataflowError, nothing is stored and the call raises that. Must not wait.
@@ -250,6 +250,8 @@ class Session(SessionReports):
                 return await self.status()
             case "begin_run" | "context" | "preflight" | "fork":
                 return await self._call_run(name, arguments)
+            case "note_read" | "registered_skills" | "invalidations":
+                return await self._call_sources(name, arguments)
         raise RequestError("E_REQUEST", f"there is no call {shown(name)}", call=str(name)[:96])
 
     async def aclose(self) -> None:

@@ -24,7 +24,13 @@ class SessionHandle:
     _changes: Changes = attrs.field(
         init=False,
         default=attrs.Factory(
-            lambda self: Changes(self._cell, self._store, self._actor, self._lifetime.prompts.diagnostics),
+            lambda self: Changes(
+                self._cell,
+                self._store,
+                self._actor,
+                self._lifetime.prompts.diagnostics,
+                self._lifetime.prompts.artifacts.sources,
+            ),
             takes_self=True,
         ),
     )

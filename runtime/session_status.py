@@ -41,9 +41,11 @@ def session_overview(cell: SessionCell, state: MemoryStore, root: str) -> Status
     # Active memory that can not be read keeps the model away; whatever else is wrong only pauses writing.
     is_blocked = cell.mode == "active" and cell.problem is not None and cell.problem.code != "E_FENCED"
     reason = None if problem is None else str(problem)
+    known = cell.artifacts.judge(cell.scopes()).invalidations if cell.artifacts.seen else None
     return attrs.evolve(
         status_in(state, root, address),
         mode=cell.mode,
+        invalidations=known,
         pending=pending_mode(cell),
         blocked=reason if is_blocked else None,
         paused=None if is_blocked else reason,

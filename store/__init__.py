@@ -40,13 +40,7 @@ from .doctor import diagnose
 from .documents import MODES, Mode, RunRecord
 from .draft import Draft
 from .draft_forks import check_fork, stage_fork
-from .draft_runs import (
-    FindMissing,
-    nothing_missing,
-    stage_activation,
-    stage_bootstrap,
-    stage_preparation,
-)
+from .draft_runs import stage_activation, stage_bootstrap, stage_preparation
 from .findings import Diagnosis, Finding
 from .foreign import Stamp, write_aside
 from .host_entries import (
@@ -163,7 +157,6 @@ __all__ = [
     "FileKind",
     "FileParts",
     "FileStat",
-    "FindMissing",
     "Finding",
     "FlockLocks",
     "Ground",
@@ -258,7 +251,6 @@ __all__ = [
     "moment_of",
     "normalise_cwd",
     "note_ground",
-    "nothing_missing",
     "old_formats",
     "overlay",
     "parse_stream_piece",

@@ -6,7 +6,6 @@ a document that breaks a rule is refused with its path, the member and the reaso
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from itertools import pairwise
 from typing import Any, Literal, NoReturn, get_args
@@ -14,7 +13,7 @@ from typing import Any, Literal, NoReturn, get_args
 import attrs
 import cattrs
 
-from .algebra import HISTORY_LIMIT_MAX, Boundary, CallError, Json, StoreError, shown
+from .algebra import HISTORY_LIMIT_MAX, Boundary, CallError, Json, StoreError, is_evidence, shown
 from .codec import canonical, parse_strict
 
 Mode = Literal["active", "passive", "off"]
@@ -26,9 +25,6 @@ _META_OWN = frozenset({"version", "artifacts", "temporal", "owner"})
 # Keys of a format that held everything in one file; writers remove them from a session's meta.json (store 1.5.7).
 _META_OLD = frozenset({"identity", "lineage", "step", "specification", "validation", "bootstrap"})
 _RUNTIME_FORBIDDEN = ("state", "contract", "working", "response")
-_EVIDENCE_KEYS = frozenset({"sourceFingerprint", "sourceHash", "compilerRevision", "compiledAt"})
-_HASH = re.compile(r"sha256:[0-9a-f]{64}")
-_MTIME = re.compile(r"-?[0-9]+")
 
 _converter = cattrs.Converter(forbid_extra_keys=True)
 
@@ -163,25 +159,7 @@ def _evidence_from(path: str, value: object) -> dict[str, Any]:
         corrupt(path, "artifacts must be an object")
     if any(not key.strip() for key in value):
         corrupt(path, "artifacts holds a blank path")
-    return {key: entry if _is_evidence(entry) else None for key, entry in value.items()}
-
-
-def _is_evidence(entry: object) -> bool:
-    if type(entry) is not dict or not set(entry) <= _EVIDENCE_KEYS:
-        return False
-    fingerprint = entry.get("sourceFingerprint", {"size": 0, "mtimeNs": "0"})
-    if type(fingerprint) is not dict or set(fingerprint) != {"size", "mtimeNs"}:
-        return False
-    texts = [entry.get(key, "") for key in ("compilerRevision", "compiledAt")]
-    hash_, mtime = entry.get("sourceHash", "sha256:" + "0" * 64), fingerprint["mtimeNs"]
-    return (
-        is_count(fingerprint["size"])
-        and type(mtime) is str
-        and _MTIME.fullmatch(mtime) is not None
-        and type(hash_) is str
-        and _HASH.fullmatch(hash_) is not None
-        and all(type(text) is str for text in texts)
-    )
+    return {key: entry if is_evidence(entry) else None for key, entry in value.items()}
 
 
 @attrs.frozen

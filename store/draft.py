@@ -15,9 +15,11 @@ from collections.abc import Callable, Mapping
 import attrs
 
 from .algebra import (
+    NO_READS,
     SCOPES,
     Boundary,
     CallError,
+    Compilation,
     Json,
     Lineage,
     ScopeName,
@@ -30,10 +32,10 @@ from .algebra import (
     stage_response,
 )
 from .documents import STEP_MAX, Mode, RunRecord
-from .draft_rows import Trio, images_after, scope_parts
+from .draft_rows import Trio, images_after, scope_parts, state_trio, states_of
 from .image import ScopeImage, fresh_lineage, revision_text, session_lineage
 from .layout import SessionAddress
-from .memory_store import ABSENT, MemoryStore
+from .memory_store import MemoryStore
 from .receipts import Before, Receipt, receipt_row
 from .requests import Requests
 from .rows import Durability, NewRow, RowKind
@@ -58,19 +60,23 @@ class Draft:
     # -- calls --------------------------------------------------------------------------------------------------
 
     def stage_patch(
-        self, address: SessionAddress, patches: Mapping[ScopeName, Json], request_id: str | None = None
+        self,
+        address: SessionAddress,
+        patches: Mapping[ScopeName, Json],
+        request_id: str | None = None,
+        compilation: Compilation = NO_READS,
     ) -> Receipt:
         """Stage the checked patches of one call, unless an earlier one had its request id.
 
         Raises:
-          CallError: T9 rows 17 to 22.
+          CallError: T9 rows 11 and 16 to 22.
           StoreError: E_CHANGED for a fenced session, or the reason why one of its scopes is unusable.
           StrataflowError: why the earlier call was refused.
         """
 
         def stage() -> Receipt:
             trio = self.writable(address)
-            staged = stage_patch(states_of(trio), patches)
+            staged = stage_patch(states_of(trio), patches, compilation)
             names = tuple(name for name in SCOPES if name in patches)
             text = acknowledgement(names, staged.changed, staged.missing_deletions)
             return self.accept(address, trio, staged, names, text=text, request_id=request_id)
@@ -183,7 +189,7 @@ class Draft:
     ) -> Receipt:
         """Take a staged call over into the draft. ``trio`` is what it was staged on, ``ended`` the run it ends."""
         count = len(self.rows)
-        before = Before(_states(trio), staged.records) if staged.changed else None
+        before = Before(state_trio(trio), staged.records) if staged.changed else None
         trio, transition = self._moved_on(address, trio, staged, ended)
         if request_id is not None and len(self.rows) == count:
             # It changed nothing, and yet it must not change anything when it is asked for again, later.
@@ -211,7 +217,9 @@ class Draft:
     ) -> tuple[Trio, str | None]:
         """Turn a staged call into a row, unless nothing changes (store 3.1.8)."""
         run = ended or trio[2].run or RunRecord("passive")
-        if not staged.changed:
+        if not staged.records:
+            if staged.evidence:
+                return self.add("evidence", address, trio, run=ended, staged=staged), None
             if ended is None or ended == trio[2].run:
                 return trio, None
             if trio[2].run is None:
@@ -279,14 +287,3 @@ class Draft:
 
     def _seq(self) -> int:
         return self.store.head + len(self.rows)
-
-
-def states_of(trio: Trio) -> dict[ScopeName, ScopeState]:
-    """The three scopes as the algebra takes them; one that does not exist is empty."""
-    return {name: image.state or ABSENT for name, image in zip(SCOPES, trio, strict=True)}
-
-
-def _states(trio: Trio) -> tuple[ScopeState, ScopeState, ScopeState]:
-    shared, cwd, session = trio
-    # Written out: this is on the way of every commit.
-    return (shared.state or ABSENT, cwd.state or ABSENT, session.state or ABSENT)

@@ -9,10 +9,23 @@ import attrs
 from .algebra import SCOPES, Boundary, Lineage, ScopeName, ScopeState, StagedCall, empty_scope
 from .documents import RunRecord
 from .image import ScopeImage
+from .memory_store import ABSENT
 from .rows import NewRow, ScopePart
 
 # A session's scopes in the order global, cwd, session.
 Trio = tuple[ScopeImage, ScopeImage, ScopeImage]
+
+
+def states_of(trio: Trio) -> dict[ScopeName, ScopeState]:
+    """The three scopes as the algebra takes them; one that does not exist is empty."""
+    return {name: image.state or ABSENT for name, image in zip(SCOPES, trio, strict=True)}
+
+
+def state_trio(trio: Trio) -> tuple[ScopeState, ScopeState, ScopeState]:
+    """The same, in their order."""
+    shared, cwd, session = trio
+    # Written out: this is on the way of every commit.
+    return (shared.state or ABSENT, cwd.state or ABSENT, session.state or ABSENT)
 
 
 def scope_parts(

@@ -5,23 +5,16 @@ Like the calls of a draft they change it and return, or raise and leave it as it
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 
 import attrs
 
 from .algebra import SCOPES, Json, ScopeName, StagedCall, stage_patch
 from .documents import RunRecord
-from .draft import Draft, states_of
+from .draft import Draft
+from .draft_rows import states_of
 from .layout import SessionAddress
 from .receipts import Receipt
-
-# Given registered source paths, those that are proven missing now.
-FindMissing = Callable[[Collection[str]], Collection[str]]
-
-
-def nothing_missing(paths: Collection[str]) -> Collection[str]:
-    """No source is ever missing: for those who have none."""
-    return ()
 
 
 def stage_preparation(
@@ -30,21 +23,23 @@ def stage_preparation(
     specification: str,
     *,
     bootstrap: bool = False,
-    missing: FindMissing = nothing_missing,
+    missing: Collection[str] = (),
 ) -> Receipt:
     """Stage the beginning of a run: its prompt is recorded, and cards whose source is gone are removed in every scope
     that has them (store 3.5.1, L10). Only removals are a transition.
+
+    Args:
+      missing: paths at which, a moment ago, certainly nothing was.
 
     Raises:
       StoreError: as ``Draft.stage_patch``.
     """
     trio = draft.writable(address)
     states = states_of(trio)
-    cards = {name: states[name].value.get("artifacts", {}) for name in SCOPES}
-    gone = missing({path for owned in cards.values() for path in owned}) if any(cards.values()) else ()
     patches: dict[ScopeName, Json] = {}
     for name in SCOPES:
-        removed: Json = {path: None for path in cards[name] if path in gone}
+        cards = states[name].value.get("artifacts", {})
+        removed: Json = {path: None for path in missing if path in cards}
         if removed:
             patches[name] = {"artifacts": removed}
     staged = stage_patch(states, patches) if patches else StagedCall({}, {})

@@ -20,6 +20,7 @@ from .algebra import (
     overlay,
     owned_targets,
 )
+from .artifacts import Invalidation
 from .codec import compact, pretty
 from .documents import Mode, RunRecord
 from .image import ScopeImage, revision_text
@@ -69,6 +70,7 @@ class Status:
       pending: the mode that is being selected, while that waits.
       blocked: why a session in active mode does not reach its model.
       paused: why nothing can be written although the session can be read.
+      invalidations: the cards that must be compiled anew, as far as their sources were looked at; None if none was.
     """
 
     root: str
@@ -88,6 +90,7 @@ class Status:
     pending: Mode | None = None
     blocked: str | None = None
     paused: str | None = None
+    invalidations: Sequence[Invalidation] | None = None
 
     def to_json(self) -> Json:
         """The status as one object."""
@@ -116,6 +119,7 @@ class Status:
             },
             "errors": {name: {"code": error.code, "message": error.message} for name, error in self.errors.items()},
             "rows_unwritten": self.rows_unwritten,
+            "invalidations": None if self.invalidations is None else [item.to_json() for item in self.invalidations],
             "effective": self.effective,
         }
 
@@ -144,7 +148,12 @@ class Status:
         counts = {name: memory.artifacts for name, memory in self.scopes.items()}
         if any(counts.values()):
             shown = [f"{label} {counts.get(name, 0)}" for name, label in zip(SCOPES, _LABELS, strict=True)]
+            if self.invalidations is not None:
+                shown.append(f"pending invalidations {len(self.invalidations)}")
             lines.append(f"Artifacts: {'; '.join(shown)}")
+        if self.invalidations:
+            lines.append("Pending artifact invalidations:")
+            lines += [f"- [{item.scope}] {item.path} — {item.reason}" for item in self.invalidations]
         if self.rows_unwritten:
             lines.append(f"Journal: {self.rows_unwritten} changes are not in the canonical files yet")
         stored = [f"- {memory.line(name)}" for name, memory in self.scopes.items() if memory.size_bytes]

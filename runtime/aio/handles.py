@@ -7,7 +7,7 @@ its end: nothing was stored, or the change completes whole.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from inspect import isawaitable
 from typing import Any, Literal, TypeVar, final
@@ -22,11 +22,12 @@ from ...store import (
     Mode,
     ReadResult,
     Receipt,
+    ScopeName,
     Settings,
     Status,
     StrataflowError,
-    detach,
 )
+from ...store.artifacts import ArtifactCard, Invalidation, Match, RegisteredSkill
 from ...store.projection import Message, PrefixReport
 from .. import assembly, session, transactions
 from ..reports import CLOSE_DEADLINE_S, CloseReport, RuntimeEvent
@@ -34,7 +35,7 @@ from ..requests import Outcome
 from ..session_log import LOG_LIMIT_DEFAULT
 from ..transactions_again import TRANSACT_ATTEMPTS
 from .bridge import Bridge
-from .work import RunContext, Transaction, TransactionContext, Watch
+from .work import RunContext, Transaction, TransactionContext, Watch, copied
 
 T = TypeVar("T")
 
@@ -273,14 +274,18 @@ class Session:
             raise
         return Session(self._bridge, made[0])
 
+    def registered_skills(self, inventory: Iterable[RegisteredSkill | Mapping[str, Any]]) -> dict[str, ScopeName]:
+        """See there."""
+        return self._inner.registered_skills(inventory)
+
+    async def invalidations(self) -> list[Invalidation]:
+        """See there."""
+        return await self._bridge.call(self._inner.invalidations)
+
+    async def artifacts(self, *tags: str, match: Match = "all") -> list[ArtifactCard]:
+        """See there."""
+        return await self._bridge.call(lambda: self._inner.artifacts(*tags, match=match))
+
     async def aclose(self) -> None:
         """See there."""
         await self._bridge.call(self._inner.aclose)
-
-
-def copied(value: Any) -> Any:
-    """A copy of an argument; or the argument where it is nested too deeply for one, since it is refused for that."""
-    try:
-        return detach(value)
-    except RecursionError:
-        return value

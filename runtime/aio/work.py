@@ -9,7 +9,7 @@ from typing import Any, NoReturn, final
 
 import attrs
 
-from ...store import Change, ReadProjection, ReadResult, Receipt, StrataflowError
+from ...store import Change, ReadProjection, ReadResult, Receipt, StrataflowError, detach
 from ...store.projection import Message, ToolCall, Verdict
 from .. import run, session, transactions, watching
 from .bridge import Bridge
@@ -45,6 +45,10 @@ class Run:
     def preflight_call(self, call_id: str, entry_of: run.EntryOf, leaf: str | None) -> Verdict | None:
         """See there."""
         return self._inner.preflight_call(call_id, entry_of, leaf)
+
+    async def note_read(self, path: str, call_id: str) -> str | None:
+        """See there."""
+        return await self._bridge.call(lambda: self._inner.note_read(path, call_id))
 
     async def finish(self, answer: str, *, request_id: str | None = None) -> Receipt | None:
         """See there."""
@@ -176,3 +180,11 @@ class Watch:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         await self.aclose()
+
+
+def copied(value: Any) -> Any:
+    """A copy of an argument; or the argument where it is nested too deeply for one, since it is refused for that."""
+    try:
+        return detach(value)
+    except RecursionError:
+        return value

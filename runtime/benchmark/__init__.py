@@ -30,6 +30,7 @@ MEASURES = (
     "lag",
     "watching",
     "prompts",
+    "sources",
     "simulated",
     "streams",
     "asyncio",

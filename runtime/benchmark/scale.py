@@ -23,6 +23,7 @@ class Scale:
       rows: bytes of journal rows that an opening has to read.
       reads: reads of a subtree in a round.
       increments: of one counter by each process, in a round.
+      sources: registered sources of a session.
       changes: changes that a watcher is told of, one after the other.
       idle_s: how long the processor time of an idle process is measured, in seconds.
       worlds: simulated worlds.
@@ -43,6 +44,7 @@ class Scale:
     rows: int = 4 * MIB
     reads: int = 3_000
     increments: int = 200
+    sources: int = 10_000
     changes: int = 300
     idle_s: float = 20.0
     worlds: int = 40
@@ -66,4 +68,5 @@ QUICK = Scale(
     entries=20_000,
     listed=1_000,
     pieces=50,
+    sources=2_000,
 )

@@ -21,6 +21,7 @@ from ...store import HostEntries, Mode
 from .halting import on_the_loop
 from .recorded_runtime import RecordedRuntime
 from .recorder import RecordedSession, Recorder
+from .sources import SimulatedSources
 
 if TYPE_CHECKING:
     from ..assembly import Runtime
@@ -37,6 +38,7 @@ class Process:
       writers: the numbers of the writers that are this process's business.
       random: a generator that follows from the seed of the world, the number and the life.
       notes: what lives of this process leave for later ones, as a program does outside of its store. It outlives all.
+      sources: the files of the machine that cards may describe. Whoever writes them acts as an editor would.
     """
 
     number: int
@@ -44,6 +46,7 @@ class Process:
     writers: tuple[int, ...]
     random: random.Random
     notes: dict[str, object]
+    sources: SimulatedSources
     _recorder: Recorder
     scope: trio.CancelScope = attrs.field(factory=trio.CancelScope, init=False)
     # Around the program and its store: what a signal cancels.

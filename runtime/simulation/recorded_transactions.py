@@ -23,8 +23,14 @@ ABSENT = frozenset({"E_MISSING", "E_RANGE"})
 
 def note_receipt(call: Call, receipt: Receipt) -> None:
     """What a receipt says."""
-    call.changed, call.seq = receipt.changed, receipt.seq
+    call.changed, call.seq = receipt.changed and not _is_evidence_alone(call, receipt), receipt.seq
     call.revision, call.transition_id = receipt.revision, receipt.transition_id
+
+
+def _is_evidence_alone(call: Call, receipt: Receipt) -> bool:
+    """Whether all that a call changed is evidence of its cards: memory itself stays as it was."""
+    has_cards = any("artifacts" in patch for patch in (call.patches or {}).values())
+    return receipt.transition_id is None and has_cards
 
 
 @final

@@ -17,6 +17,7 @@ from .fates import CrashMode
 from .ids import SeededIds
 from .journal import SimulatedJournals
 from .locks import SimulatedLocks, SimulatedProcessTable
+from .sources import SimulatedSources
 from .threads import SimulatedThreads
 
 STORE = "/agent/state-flow"
@@ -35,6 +36,7 @@ class SimulatedMachine:
         self.table = SimulatedProcessTable(boots)
         self.locks = SimulatedLocks(self.disk)
         self.journals = SimulatedJournals(self.disk)
+        self.sources = SimulatedSources()
         self._threads: dict[str, SimulatedThreads] = {}
         self._started = 0
 
@@ -54,7 +56,7 @@ class SimulatedMachine:
         def open_journal(ground: Ground, level: Durability) -> Journal:
             return self.journals.open(process, ground.layout, level)
 
-        return Seams(ground, threads, SeededClock(seed), SeededIds(seed), open_journal)
+        return Seams(ground, threads, SeededClock(seed), SeededIds(seed), open_journal, self.sources)
 
     def kill(self, process: str) -> None:
         """What ``kill -9`` leaves: files as programs see them, and nothing else of the process."""
@@ -70,6 +72,7 @@ class SimulatedMachine:
         found.disk = self.disk.crash(mode, seed)
         found.locks = SimulatedLocks(found.disk)
         found.journals = self.journals.on(found.disk)
+        found.sources = self.sources
         return found
 
     def after_kill(self, seed: int = 0) -> SimulatedMachine:
@@ -79,6 +82,7 @@ class SimulatedMachine:
         found.table = self.table.after_kill()
         found.locks = SimulatedLocks(found.disk)
         found.journals = self.journals.on(found.disk)
+        found.sources = self.sources
         return found
 
 

@@ -185,6 +185,7 @@ class World:
             writers=tuple(range(number, self.writers, self.processes)),
             random=random.Random(hash_of(self.seed, number, life)),
             notes=self._notes.setdefault(number, {}),
+            sources=self.grounds.machine.sources,
             recorder=self.recorder,
         )
         self.grounds.begin(process, Life(process.name, self.recorder.moment_s(), level=self.durability))

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from .. import StrataflowError
 from . import (
+    artifacts_command,
     bench_command,
     checkpoint_command,
     demo_command,
@@ -18,6 +19,7 @@ from . import (
     read_command,
     sessions_command,
     simulate_command,
+    skills_command,
     status_command,
     tools_command,
     unlock_command,
@@ -32,6 +34,8 @@ COMMANDS = (
     patch_command,
     log_command,
     status_command,
+    artifacts_command,
+    skills_command,
     doctor_command,
     checkpoint_command,
     unlock_command,

@@ -47,6 +47,9 @@ CALLS = (
     "context",
     "preflight",
     "fork",
+    "note_read",
+    "registered_skills",
+    "invalidations",
 )
 # What may be asked again with a request id.
 NAMEABLE = ("patch_state", "accept_response")

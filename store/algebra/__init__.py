@@ -6,6 +6,7 @@ call into new values and net records, ``history`` keeps them, ``overlay``, ``pat
 
 from .arguments import ReadRequest, check_patch_arguments, check_read_arguments
 from .cards import RUNTIME_MEMBERS, card_problem, readable_card, readable_cards
+from .compiling import NO_READS, SKILL_KIND, Compilation, SkillRead, SourceRead, source_changed, target
 from .conflicts import ChangedBy, Conflict
 from .errors import (
     CallError,
@@ -18,6 +19,17 @@ from .errors import (
     StrataflowError,
     shown,
     without_values,
+)
+from .evidence import (
+    ARTIFACT_REVISION,
+    MISSING,
+    SKILL_REVISION,
+    Fingerprint,
+    Missing,
+    Seen,
+    Unavailable,
+    is_evidence,
+    stored_fingerprint,
 )
 from .history import (
     HISTORY_LIMIT_DEFAULT,
@@ -45,23 +57,31 @@ from .touching import looks_at, may_change, touches
 from .values import CONTAINERS_MAX, INT_MAX, detach, detach_checked, kind, pointer_token, same
 
 __all__ = [
+    "ARTIFACT_REVISION",
     "AUTHORABLE",
     "CONTAINERS_MAX",
     "HISTORY_LIMIT_DEFAULT",
     "HISTORY_LIMIT_MAX",
     "INT_MAX",
     "KEY_GRAMMAR",
+    "MISSING",
+    "NO_READS",
     "PLANES",
     "RUNTIME_MEMBERS",
     "SCOPES",
+    "SKILL_KIND",
+    "SKILL_REVISION",
     "Boundary",
     "CallError",
     "ChangedBy",
+    "Compilation",
     "ConfigError",
     "Conflict",
     "ConflictError",
+    "Fingerprint",
     "Json",
     "Lineage",
+    "Missing",
     "MissingDeletion",
     "ReadError",
     "ReadPath",
@@ -71,10 +91,14 @@ __all__ = [
     "RuntimeFailed",
     "ScopeName",
     "ScopeState",
+    "Seen",
+    "SkillRead",
+    "SourceRead",
     "StagedCall",
     "StoreError",
     "StrataflowError",
     "TailRecord",
+    "Unavailable",
     "View",
     "acknowledgement",
     "apply_patch",
@@ -86,6 +110,7 @@ __all__ = [
     "detach_checked",
     "empty_scope",
     "hint_for",
+    "is_evidence",
     "joined_guide",
     "kind",
     "known_planes",
@@ -109,8 +134,11 @@ __all__ = [
     "replay",
     "same",
     "shown",
+    "source_changed",
     "stage_patch",
     "stage_response",
+    "stored_fingerprint",
+    "target",
     "touches",
     "without_values",
 ]

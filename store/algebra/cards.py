@@ -7,11 +7,11 @@ stay stored, but no reader sees them and nobody can author them.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from typing import Any
 
 from .errors import CallError, shown
+from .evidence import is_hash
 from .merge import Json
 
 RUNTIME_MEMBERS = frozenset(
@@ -27,8 +27,6 @@ RUNTIME_MEMBERS = frozenset(
         "hint",
     }
 )
-
-_HASH = re.compile(r"sha256:[0-9a-f]{64}")
 
 
 def card_problem(path: str, card: Any) -> str | None:
@@ -49,7 +47,7 @@ def card_problem(path: str, card: Any) -> str | None:
 
 
 def _legacy_problem(card: Json) -> str | None:
-    if "hash" in card and not (type(card["hash"]) is str and _HASH.fullmatch(card["hash"])):
+    if "hash" in card and not is_hash(card["hash"]):
         return "hash must be sha256: and 64 lowercase hexadecimal digits"
     if "compiler" in card and not _is_text(card["compiler"]):
         return "compiler must be a string that is not blank"

@@ -2,7 +2,7 @@
 
 Per scope, in the order global, cwd, session::
 
-    authored operations -> pruning -> ownership cascade -> pruning -> net record -> checks
+    authored operations -> pruning -> ownership cascade -> pruning -> compiled cards -> net record -> checks
 
 The first refusal refuses the whole call. The result holds new values that share everything untouched with the old
 ones, and one net record per changed scope. Whoever accepts it publishes all of it or nothing.
@@ -21,9 +21,10 @@ from typing import Any
 import attrs
 
 from .cards import check_cards
+from .compiling import NO_READS, Compilation, with_cards, without_cards
 from .errors import CallError, shown
 from .history import SCOPES, ScopeName, ScopeState
-from .merge import Json, is_index_form, merge, merge_pruned, prune
+from .merge import Json, is_index_form, merge, merge_pruned, prune, replay
 from .missing import MissingDeletion, missing_deletions
 from .ownership import cascade, deletion_patch
 from .record import EVERYTHING, joined_guide, net_record
@@ -41,7 +42,7 @@ class StagedCall:
       records: the net record of each changed scope, in the order global, cwd, session.
       missing_deletions: authored deletions whose target was absent.
       cascaded: read paths of what was deleted with its intent, in scope order, inside a scope by code point.
-      evidence: the whole new evidence of each scope in which some of it went with its card (store 1.5.8).
+      evidence: the whole new evidence of each scope in which some of it went with its card (store 1.5.8), or came.
     """
 
     values: Mapping[ScopeName, Json]
@@ -52,8 +53,8 @@ class StagedCall:
 
     @property
     def changed(self) -> bool:
-        """Whether accepting this is a transition."""
-        return bool(self.records)
+        """Whether accepting this changes anything (T15). Evidence alone is no transition (store 3.1.10)."""
+        return bool(self.records) or bool(self.evidence)
 
 
 @attrs.define
@@ -64,31 +65,46 @@ class _Draft:
     cascaded: list[str] = attrs.field(factory=list)
     evidence: dict[ScopeName, Mapping[str, Any]] = attrs.field(factory=dict)
 
-    def note(self, name: ScopeName, scope: ScopeState, after: Json, record: Json) -> None:
-        """Keep a scope's outcome, if there is one (A1)."""
+    def note(
+        self, name: ScopeName, scope: ScopeState, after: Json, record: Json, proofs: Mapping[str, Json] | None = None
+    ) -> None:
+        """Keep a scope's outcome, if there is one (A1). ``proofs``: evidence that comes with it."""
         if record:
             self.values[name] = after
             self.records[name] = record
-            evidence = _kept_evidence(scope, after, record)
-            if evidence is not None:
-                self.evidence[name] = evidence
+        evidence = _kept_evidence(scope, after, record) if record else None
+        if proofs:
+            evidence = {**(scope.evidence if evidence is None else evidence), **proofs}
+        if evidence is not None and evidence != scope.evidence:
+            self.evidence[name] = evidence
 
     def finished(self) -> StagedCall:
         return StagedCall(self.values, self.records, tuple(self.missing_deletions), tuple(self.cascaded), self.evidence)
 
 
-def stage_patch(scopes: Mapping[ScopeName, ScopeState], patches: Mapping[ScopeName, Json]) -> StagedCall:
+def stage_patch(
+    scopes: Mapping[ScopeName, ScopeState], patches: Mapping[ScopeName, Json], compilation: Compilation = NO_READS
+) -> StagedCall:
     """Stage the patches of one call, as ``check_patch_arguments`` returned them.
 
     The result shares containers with ``patches``: their owner must not change them afterwards.
 
+    Args:
+      compilation: what was read for cards that the patches may or must hold.
+
     Raises:
-      CallError: E_INDEX, E_NULL, E_ARTIFACT or E_RETIRED; nothing happened.
+      CallError: E_SOURCE_CHANGED, E_SKILL_SCOPE, E_INDEX, E_COMPILE_MISSING, E_SKILL, E_NULL, E_ARTIFACT or E_RETIRED;
+        nothing happened.
     """
     draft = _Draft()
+    has_reads = compilation is not NO_READS  # hardly ever, and this is on the way of every commit
+    if has_reads:
+        compilation.check_call(patches)
     for name in SCOPES:
         if name in patches:
-            _stage_scope(draft, name, scopes[name], patches[name])
+            _stage_scope(draft, name, scopes[name], patches[name], compilation)
+        elif has_reads:
+            compilation.check_scope(name, {})
     return draft.finished()
 
 
@@ -109,27 +125,39 @@ def apply_patch(value: Json, patch: Json) -> Json:
     return after
 
 
-def _stage_scope(draft: _Draft, name: ScopeName, scope: ScopeState, patch: Json) -> None:
+def _stage_scope(
+    draft: _Draft, name: ScopeName, scope: ScopeState, patch: Json, compilation: Compilation = NO_READS
+) -> None:
     before = scope.value
+    cards = compilation.compiled(name, patch)
+    authored = without_cards(patch, cards) if cards else patch
     touched: Json | None
     try:
         if scope.is_pruned:
-            after, touched = merge_pruned(before, patch), patch
+            after, touched = merge_pruned(before, authored), authored
         else:
             # A scope that others wrote may hold empty objects anywhere; they go once, as recorded deletions (P13).
-            after, touched = prune(merge(before, patch)), EVERYTHING
+            after, touched = prune(merge(before, authored)), EVERYTHING
         targets = cascade(name, before, after, patch)
         if targets:
             deletions = deletion_patch(targets)
             after = merge_pruned(after, deletions)
             touched = joined_guide(touched, deletions)
+        if cards:
+            after = with_cards(after, cards)
+            touched = joined_guide(touched, {"artifacts": dict.fromkeys(cards, EVERYTHING)})
         record = net_record(before, after, touched)
     except CallError as error:
         raise _in_scope(error, name) from None
+    if compilation is not NO_READS:
+        compilation.check_scope(name, patch)
     _check(name, after, patch)
+    if cards:
+        # With its members in the order in which whoever replays the record will have them: files must not differ.
+        after = replay(before, record)
     draft.missing_deletions += missing_deletions(name, before, patch)
     draft.cascaded += sorted(".".join((name, *target)) for target in targets)
-    draft.note(name, scope, after, record)
+    draft.note(name, scope, after, record, compilation.evidence(name, patch) if cards else None)
 
 
 def stage_response(session: ScopeState, text: str) -> StagedCall:

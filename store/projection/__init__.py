@@ -5,6 +5,7 @@
 ``ledger`` checks the promise. ``compaction``, ``barrier`` and ``run_rules`` decide for a run what needs no actor.
 """
 
+from ..artifacts import RehydrationPhase
 from .barrier import ToolCall, Verdict, call_batch, calls_of, preflight
 from .carried import NOTHING_SENT, Carried, Rebase, end_projection
 from .compaction import (
@@ -31,7 +32,7 @@ from .ledger import (
 from .messages import Dump, Message
 from .projecting import preview_request, project
 from .receipts import AcceptedCall, acknowledge_call, receipt_text
-from .request import ContextRequest, HeadKind, RehydrationPhase
+from .request import ContextRequest, HeadKind
 from .run_rules import accepted_answer, failed_ending, next_rehydration_phase
 from .section import section_for, with_section, with_section_text
 from .texts import PROJECTION_LABEL

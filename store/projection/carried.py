@@ -27,8 +27,9 @@ from typing import Literal
 import attrs
 
 from ..algebra import Json
+from ..artifacts import RehydrationPhase
 from .messages import Message, Synthetic
-from .request import HeadKind, RehydrationPhase
+from .request import HeadKind
 from .shown import Shown
 
 # session: start, reload, resume, tree navigation, and the first request of all. native: a message that was sent is

@@ -8,6 +8,7 @@ from typing import Literal
 import attrs
 
 from ..algebra import HISTORY_LIMIT_DEFAULT, Json
+from ..artifacts import RehydrationPhase
 from .messages import Message
 from .section import Mode
 from .shown import Scopes
@@ -15,7 +16,6 @@ from .trajectory import Handoff, Hints
 from .transitions import Transition
 
 HeadKind = Literal["runtime", "passive", "handoff"]
-RehydrationPhase = Literal["new-bootstrap", "resume-bootstrap", "step"]
 
 
 @attrs.frozen(eq=False)

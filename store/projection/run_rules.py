@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Literal
 
+from ..artifacts import RehydrationPhase
 from .barrier import calls_of
 from .messages import Message, text_of
-from .request import RehydrationPhase
 
 RunEvent = Literal["start", "resume", "answer", "prompt", "prompt-over-unfinished"]
 

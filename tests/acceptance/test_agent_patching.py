@@ -213,7 +213,7 @@ async def test_a_refused_append_leaves_state_step_and_files_for_a_retry(tmp_path
         assert store.get("cwd", "patches.jsonl") == [{"working": {"a": 1}}]
 
 
-@holds("A1-A7", "A10", "case agent 41")
+@holds("A1-A7", "A10", "case agent 41", "case agent 149")
 @pytest.mark.parametrize(
     "path, card, code",
     [

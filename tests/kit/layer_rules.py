@@ -8,7 +8,7 @@
     runtime/resources its pure modules, and runtime/resources/compaction, are pure and may serve the agent's step
     actors           the store's doors             (trio begins here; no files, no processes)
     store            itself                        (no event loop, no clock)
-    store/projection, store/algebra                (pure)
+    store/projection, store/artifacts, store/algebra                (pure)
 """
 
 from __future__ import annotations
@@ -56,8 +56,8 @@ _TRIO_WORLD = frozenset(
     "open_unix_socket open_signal_receiver open_ssl_over_tcp_stream serve_tcp run".split()
 )
 _STORE = "strataflow.store"
-# The store layer has more doors, of its pure part and of session trees: one list of names would be too long to read.
-_STORE_DOORS = frozenset({_STORE, f"{_STORE}.projection", f"{_STORE}.trace"})
+# The store layer has more doors, of its pure parts and of session trees: one list of names would be too long to read.
+_STORE_DOORS = frozenset({_STORE, *(f"{_STORE}.{part}" for part in "artifacts projection trace".split())})
 _ACTORS = "strataflow.actors"
 _RUNTIME = "strataflow.runtime"
 _SIMULATION = f"{_RUNTIME}.simulation"
@@ -71,7 +71,10 @@ def _pure(name: str, doors: frozenset[str], inner: frozenset[str]) -> Layer:
 
 
 ALGEBRA = _pure("algebra", frozenset(), frozenset({f"{_STORE}.algebra"}))
-PROJECTION = _pure("projection", frozenset(), frozenset({f"{_STORE}.algebra", f"{_STORE}.projection"}))
+ARTIFACTS = _pure("artifacts", frozenset(), frozenset({f"{_STORE}.algebra", f"{_STORE}.artifacts"}))
+PROJECTION = _pure(
+    "projection", frozenset({f"{_STORE}.artifacts"}), frozenset({f"{_STORE}.algebra", f"{_STORE}.projection"})
+)
 STORE = Layer(
     "store",
     frozenset(),
@@ -164,6 +167,7 @@ def layer_of(path: str) -> Layer:
         return MODEL_FORMATS
     for prefix, layer in (
         ("store/algebra/", ALGEBRA),
+        ("store/artifacts/", ARTIFACTS),
         ("store/projection/", PROJECTION),
         ("store/", STORE),
         ("actors/", ACTORS),

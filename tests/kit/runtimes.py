@@ -13,6 +13,7 @@ from kit.hand_stores import CWD, SESSION
 from strataflow.runtime import ConflictError, Mode, Runtime, Session, StrataflowError, open_runtime
 from strataflow.runtime.joining import Seams
 from strataflow.runtime.opening import open_runtime_in
+from strataflow.runtime.sources import FileSources
 from strataflow.runtime.threads import open_threads
 from strataflow.runtime.world import RandomIds, SystemClock, pause
 from strataflow.store import Disk, Durability, FlockLocks, Ground, Journal, Layout, RealDisk, RealProcessTable
@@ -53,7 +54,7 @@ async def opened_in(
     locks = FlockLocks()
     ground = Ground(disk or RealDisk(), locks, RealProcessTable(), Layout(str(root)))
     async with open_threads(locks) as threads:
-        seams = Seams(ground, threads, SystemClock(), RandomIds(), journal)
+        seams = Seams(ground, threads, SystemClock(), RandomIds(), journal, FileSources())
         async with open_runtime_in(seams, "process", history_limit, share_with_pi) as runtime:
             yield runtime
 

@@ -32,6 +32,7 @@ TINY = Scale(
     rows=4 * KIB,
     reads=3,
     increments=5,
+    sources=300,
     changes=5,
     idle_s=0.1,
     worlds=1,

@@ -228,6 +228,7 @@ def _parameters(function: object, *, skip: int) -> str:
             shown.append("*")
         default = "" if parameter.default is parameter.empty else f"={_json_like(parameter.default)}"
         stars = "*" if parameter.kind is parameter.VAR_POSITIONAL else ""
+        is_keyword_only |= bool(stars)  # what follows it is given by name anyhow
         shown.append(stars + parameter.name + default)
     return ", ".join(shown)
 

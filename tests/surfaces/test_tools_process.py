@@ -108,6 +108,35 @@ async def test_a_run_is_driven_by_calls_of_the_protocol(tmp_path: Path) -> None:
             assert (await host.ask(call, wrong))["error"]["code"] == "E_SHAPE"
 
 
+async def test_a_host_in_any_language_tells_of_reads_and_skills(tmp_path: Path) -> None:
+    source, skill = tmp_path / "source.py", tmp_path / "SKILL.md"
+    source.write_text("print(1)")
+    skill.write_text("# a skill")
+    async with tool_process(tmp_path / "store") as host:
+        card = {"artifacts": {str(source): {"description": "prints"}}}
+        await host.ask("patch_state", {"cwd": card})
+        given = {"skills": [{"path": str(skill), "provenance": "user"}]}
+        assert (await host.ask("registered_skills", given))["result"] == {"skills": {str(skill): "global"}}
+        await host.ask("begin_run", {"prompt": "go"})
+        await host.ask("context", {"messages": [{"role": "user", "content": "go", "timestamp": 1}]})
+        listed = (await host.ask("invalidations", {}))["result"]["invalidations"]
+        assert listed == [{"path": str(source), "scope": "cwd", "reason": "invalid-metadata"}]
+        for path, call_id in ((source, "1"), (source, "1"), (skill, "2")):
+            answer = await host.ask("note_read", {"path": str(path), "call_id": call_id})
+            assert answer["result"] == {"note": None}
+        note = (await host.ask("note_read", {"path": str(skill), "call_id": "2"}))["result"]["note"]
+        assert f'global.artifacts["{skill}"]' in note
+        assert (await host.ask("patch_state", A))["error"]["code"] == "E_COMPILE_MISSING"
+        assert (await host.ask("patch_state", {"cwd": card}))["result"]["changed"]
+        assert (await host.ask("invalidations", {}))["result"] == {"invalidations": []}
+        for call, wrong in (
+            ("note_read", {"path": "/a"}),
+            ("registered_skills", {"skills": {}}),
+            ("invalidations", []),
+        ):
+            assert (await host.ask(call, wrong))["error"]["code"] == "E_SHAPE"
+
+
 async def test_unknown_calls_are_refused_by_name(tmp_path: Path) -> None:
     async with tool_process(tmp_path) as host:
         for call in ("nothing", ""):

@@ -82,7 +82,7 @@ def test_retired_skills_are_rejected_unless_they_come_to_nothing() -> None:
         assert not stage_patch({"cwd": EMPTY}, {"cwd": {"contract": {"compiled_skills": harmless}}}).changed
 
 
-@holds("A9")
+@holds("A9", "case agent 148")
 @pytest.mark.parametrize("member", sorted(RUNTIME_MEMBERS))
 @pytest.mark.parametrize("scope", ["global", "cwd", "session"])
 def test_a_runtime_member_cannot_be_authored_on_a_card(member: str, scope: str) -> None:
