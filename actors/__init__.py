@@ -3,10 +3,13 @@
 from .actor import Actor, ActorRef, Request
 from .bell import PollingBell
 from .checkpointer import Checkpointer
+from .git import Git
 from .host_recorder import HostRecorder
-from .limits import PI_POLL_S, POLL_BEAT_S
+from .limits import ENDING_S, PI_POLL_S, POLL_BEAT_S, TERM_GRACE_S
 from .mailbox import Mailbox, MailboxStatistics
 from .ports import Clock, Ids, JournalBell, Threads
+from .processes import Command, Ended, NoProcesses, Processes
+from .pusher_actor import AskStatus, BackUp, PushDesk, PusherActor, Settled, WaitPushed, Withdraw
 from .session_actor import AcceptResponse, SelectMode, SessionActor
 from .session_cell import Choice, SessionCell
 from .session_context import SessionContext, has_answers, transitions_of, updates_for_nobody
@@ -20,11 +23,15 @@ from .waits import Wait, Waits
 from .watching import Listener, WatchHub
 
 __all__ = [
+    "ENDING_S",
     "PI_POLL_S",
     "POLL_BEAT_S",
+    "TERM_GRACE_S",
     "AcceptResponse",
     "Actor",
     "ActorRef",
+    "AskStatus",
+    "BackUp",
     "Budget",
     "Checkpoint",
     "Checkpointer",
@@ -32,9 +39,12 @@ __all__ = [
     "Choice",
     "Clock",
     "CloseScopes",
+    "Command",
     "Commit",
     "Decision",
     "Done",
+    "Ended",
+    "Git",
     "GiveUp",
     "HostRecorder",
     "Ids",
@@ -42,9 +52,13 @@ __all__ = [
     "Listener",
     "Mailbox",
     "MailboxStatistics",
+    "NoProcesses",
     "OpenScopes",
     "Outcome",
     "PollingBell",
+    "Processes",
+    "PushDesk",
+    "PusherActor",
     "Refresh",
     "Request",
     "Restart",
@@ -52,6 +66,7 @@ __all__ = [
     "SessionActor",
     "SessionCell",
     "SessionContext",
+    "Settled",
     "StoreActor",
     "StoreStatistics",
     "StoreWorld",
@@ -60,8 +75,10 @@ __all__ = [
     "Threads",
     "Turn",
     "Wait",
+    "WaitPushed",
     "Waits",
     "WatchHub",
+    "Withdraw",
     "check_pending",
     "decide",
     "has_answers",

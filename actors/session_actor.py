@@ -115,6 +115,7 @@ class SessionActor:
         self.cell.note_accepted()
         if had_handoff:
             self.cell.host.marker(reset=True)
+        self.cell.on_settled(self.cell.watch_name)
         return receipt
 
     # -- attaching ----------------------------------------------------------------------------------------------

@@ -70,6 +70,7 @@ class SessionCell:
       host: writes to the session's own log.
       waits: what is asked for and can still be withdrawn.
       is_closed: nobody may use it any more (set by ``close``, which the runtime calls).
+      on_settled: called with ``watch_name`` when an answer was accepted.
       on_change: called with ``watch_name`` when the mode was selected anew and when the session is closed.
     """
 
@@ -81,6 +82,7 @@ class SessionCell:
     choice: Choice | None = None
     is_closed: bool = False
     on_change: Callable[[str], None] = lambda _: None
+    on_settled: Callable[[str], None] = lambda _: None
     context: SessionContext = attrs.field(factory=SessionContext)
     fork_from: str | None = None
     memory: MemoryStore | None = None

@@ -8,7 +8,19 @@ from contextlib import asynccontextmanager, suppress
 import attrs
 import trio
 
-from ..actors import PI_POLL_S, Clock, Ids, JournalBell, PollingBell, StoreWorld, Threads, Turn, check_pending
+from ..actors import (
+    PI_POLL_S,
+    Clock,
+    Ids,
+    JournalBell,
+    NoProcesses,
+    PollingBell,
+    Processes,
+    StoreWorld,
+    Threads,
+    Turn,
+    check_pending,
+)
 from ..store import (
     CHECKPOINT_LOCK,
     OPEN_LOCK,
@@ -56,7 +68,8 @@ class Seams:
     open_bell: Callable[[Ground], JournalBell] = lambda ground: PollingBell()
     find_missing: FindMissing = nothing_missing
     # Adds a line to the diagnostics log, if the operator wants one.
-    append_log: Callable[[bytes], None] | None = None
+    append_log: Callable[[bytes], bool | None] | None = None
+    processes: Processes = attrs.field(factory=NoProcesses)
 
 
 @attrs.frozen

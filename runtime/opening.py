@@ -9,7 +9,7 @@ from typing import Any
 
 import trio
 
-from ..actors import Actor, ChildSpec, StoreActor, StoreWorld, open_supervisor
+from ..actors import Actor, ChildSpec, PushDesk, PusherActor, StoreActor, StoreWorld, open_supervisor
 from ..store import (
     HISTORY_LIMIT_MAX,
     ConfigError,
@@ -30,6 +30,7 @@ from .bell import open_bell
 from .diagnostics import Diagnostics, LogFile
 from .joining import Choices, Seams, join_store, leave_store
 from .places import agent_folder, store_folder
+from .processes import SystemProcesses
 from .prompt_desk import PromptDesk
 from .reports import CLOSE_DEADLINE_S, EVENTS_MAX, RuntimeEvent
 from .sources import missing_sources
@@ -73,7 +74,15 @@ async def open_runtime(
     async with open_threads(locks) as threads:
         log = LogFile(agent_folder(agent_dir), root)
         seams = Seams(
-            ground, threads, SystemClock(), RandomIds(), _open_journal, open_bell, missing_sources, log.append
+            ground,
+            threads,
+            SystemClock(),
+            RandomIds(),
+            _open_journal,
+            open_bell,
+            missing_sources,
+            log.append,
+            SystemProcesses(),
         )
         async with open_runtime_in(seams, durability, history_limit, share_with_pi) as runtime:
             yield runtime
@@ -107,13 +116,20 @@ async def open_runtime_in(
             append = seams.append_log if settings.logging else None
             diagnostics = Diagnostics(append, world.clock.wall_ms, report)
             prompts = PromptDesk(world, diagnostics, seams.find_missing)
-            runtime = Runtime(world, state, supervisor, actor, settings, events, prompts=prompts)
+            failures = Diagnostics(seams.append_log, world.clock.wall_ms, report)  # whatever the operator chose (4.3.5)
+            desk = PushDesk(world, state, actor, seams.processes, failures.note_backup)
+            pusher = await supervisor.start(ChildSpec("pusher", _pusher_starter(desk)))
+            runtime = Runtime(world, state, supervisor, actor, settings, events, pusher, prompts=prompts)
             yield runtime
         finally:
             # Without the shield a cancelled program would leave its lock towards Pi behind. It ends: both calls are
             # bounded, and the deadline holds for whatever hangs.
             with trio.CancelScope(shield=True, deadline=trio.current_time() + CLOSE_DEADLINE_S):
                 await (leave_store(world, state) if runtime is None else runtime.aclose())
+
+
+def _pusher_starter(desk: PushDesk) -> Callable[[], Actor]:
+    return lambda: PusherActor(desk)
 
 
 def _store_starter(world: StoreWorld, state: MemoryStore) -> Callable[[], Actor]:

@@ -8,6 +8,7 @@ from .arguments import ReadRequest, check_patch_arguments, check_read_arguments
 from .cards import RUNTIME_MEMBERS, card_problem, readable_card, readable_cards
 from .conflicts import ChangedBy, Conflict
 from .errors import (
+    BackupError,
     CallError,
     ConfigError,
     ConflictError,
@@ -54,6 +55,7 @@ __all__ = [
     "PLANES",
     "RUNTIME_MEMBERS",
     "SCOPES",
+    "BackupError",
     "Boundary",
     "CallError",
     "ChangedBy",

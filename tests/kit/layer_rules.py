@@ -7,7 +7,7 @@
     runtime          doors of store and actors     (assembly)
     actors           the store's doors             (trio begins here; no files, no processes)
     store            itself                        (no event loop, no clock)
-    store/projection, store/algebra                (pure)
+    store/projection, store/backup, store/algebra  (pure)
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ _TRIO_WORLD = frozenset(
 )
 _STORE = "strataflow.store"
 # The store layer has a second door, that of its pure part: one list of names for both would be too long to read.
-_STORE_DOORS = frozenset({_STORE, f"{_STORE}.projection"})
+_STORE_DOORS = frozenset({_STORE, f"{_STORE}.projection", f"{_STORE}.backup"})
 _ACTORS = "strataflow.actors"
 _RUNTIME = "strataflow.runtime"
 _SIMULATION = f"{_RUNTIME}.simulation"
@@ -71,6 +71,7 @@ def _pure(name: str, doors: frozenset[str], inner: frozenset[str]) -> Layer:
 
 ALGEBRA = _pure("algebra", frozenset(), frozenset({f"{_STORE}.algebra"}))
 PROJECTION = _pure("projection", frozenset(), frozenset({f"{_STORE}.algebra", f"{_STORE}.projection"}))
+BACKUP = _pure("backup", frozenset(), frozenset({f"{_STORE}.algebra", f"{_STORE}.backup"}))
 STORE = Layer(
     "store",
     frozenset(),
@@ -133,6 +134,7 @@ def layer_of(path: str) -> Layer:
     for prefix, layer in (
         ("store/algebra/", ALGEBRA),
         ("store/projection/", PROJECTION),
+        ("store/backup/", BACKUP),
         ("store/", STORE),
         ("actors/", ACTORS),
         ("runtime/surfaces/", SURFACES),
