@@ -22,22 +22,7 @@ from typing import final
 import attrs
 import trio
 
-from ..store import (
-    BACKUP_LOCK,
-    BackupError,
-    BackupMutex,
-    Captured,
-    CheckpointReport,
-    LastBackup,
-    Repository,
-    StoreError,
-    clear,
-    has_repository,
-    is_owned,
-    lay_out,
-    read_record,
-    write_record,
-)
+from ..store import BackupError, CheckpointReport, StoreError
 from ..store.backup import (
     MESSAGE,
     BackupRecord,
@@ -52,6 +37,19 @@ from ..store.backup import (
     new_trees,
     parse_listing,
     quoted_path,
+)
+from ..store.repository import (
+    BACKUP_LOCK,
+    BackupMutex,
+    Captured,
+    LastBackup,
+    Repository,
+    clear,
+    has_repository,
+    is_owned,
+    lay_out,
+    read_record,
+    write_record,
 )
 from .actor import ActorRef
 from .git import Git
@@ -98,7 +96,7 @@ class BackupStep:
                 raise _moved(noted)
             changes = changed_files(listing, await self._oids(captured, listing, _oid_chars(noted)))
             commit = await self._commit(repository, noted, listing, changes)
-            await self._note(record, noted, captured, commit)
+            await self._note(record, noted, captured, commit, report.through)
         return _report(noted, commit, changes, report, trio.current_time() - began)
 
     # -- what was there -------------------------------------------------------------------------------------------
@@ -245,13 +243,14 @@ class BackupStep:
                 raise BackupError("E_REPOSITORY", text, path=path) from None
             raise
 
-    async def _note(self, record: BackupRecord, noted: Head, captured: Captured, commit: str | None) -> None:
+    async def _note(self, record: BackupRecord, noted: Head, captured: Captured, commit: str | None, seen: int) -> None:
         now_ms = self.world.clock.wall_ms()
         fresh = attrs.evolve(
             record,
             commit=commit or noted.commit,
             through=captured.through,
             journal=captured.journal,
+            seen=seen,
             complete_ms=now_ms if captured.is_complete else record.complete_ms,
             last_commit=record.last_commit if commit is None else Happening(now_ms, commit, noted.branch or ""),
         )

@@ -9,8 +9,9 @@ from typing import final
 
 import attrs
 
-from ..store import BackupError, Ground, Repository, detached, plain_repository, read_head
+from ..store import BackupError, Ground
 from ..store.backup import Head, Redactor, git_arguments, git_environment, oid_of, parse_facts
+from ..store.repository import Repository, detached, plain_repository, read_head
 from .limits import GIT_LIMIT_S
 from .ports import Threads
 from .processes import Command, Ended, Processes

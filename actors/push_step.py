@@ -7,7 +7,7 @@ from typing import final
 import attrs
 import trio
 
-from ..store import PUSH_LOCK, BackupError, StrataflowError
+from ..store import BackupError, StrataflowError
 from ..store.backup import (
     Config,
     Destination,
@@ -20,6 +20,7 @@ from ..store.backup import (
     secrets_of,
     ssh_command,
 )
+from ..store.repository import PUSH_LOCK
 from .git import Git
 from .store_world import StoreWorld
 

@@ -22,8 +22,9 @@ from typing import final
 import attrs
 import trio
 
-from ..store import MemoryStore, StoreError, StrataflowError, has_repository, read_record
+from ..store import MemoryStore, StoreError, StrataflowError
 from ..store.backup import BackupReport, BackupStatus, Happening, PushReport, warning
+from ..store.repository import has_repository, read_record
 from .actor import ActorRef, Request
 from .backup_step import BackupStep
 from .envelope import Envelope
@@ -253,9 +254,7 @@ class PusherActor:
         disk, layout = world.ground.disk, world.ground.layout
         has_one = await world.threads.work(lambda: has_repository(disk, layout))
         record = await world.threads.work(lambda: read_record(disk, layout))
-        return BackupStatus(
-            has_one, has_one and record.through < self.desk.state.head, record, self._pushed is not None
-        )
+        return BackupStatus(has_one, has_one and record.seen < self.desk.state.head, record, self._pushed is not None)
 
     async def _remember(self, **changes: Happening) -> None:
         ground = self.desk.world.ground

@@ -112,10 +112,7 @@ class SessionActor:
         # Here and not in the caller's task, which may be cancelled while the answer is being accepted.
         had_handoff = self.cell.context.handoff is not None
         self.cell.context.answered(message.run)
-        self.cell.note_accepted()
-        if had_handoff:
-            self.cell.host.marker(reset=True)
-        self.cell.on_settled(self.cell.watch_name)
+        self.cell.settle(had_handoff=had_handoff)
         return receipt
 
     # -- attaching ----------------------------------------------------------------------------------------------

@@ -136,6 +136,13 @@ class SessionCell:
         boundaries = self.memory.boundaries(self.address)
         self.host.checkpoint(boundaries[-1].id, self.mode, self.record)
 
+    def settle(self, *, had_handoff: bool) -> None:
+        """An answer was accepted, which ends a hand-off."""
+        self.note_accepted()
+        if had_handoff:
+            self.host.marker(reset=True)
+        self.on_settled(self.watch_name)
+
     # -- choices ------------------------------------------------------------------------------------------------
 
     def close(self) -> None:

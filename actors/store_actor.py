@@ -29,17 +29,8 @@ from typing import Any, final
 import attrs
 import trio
 
-from ..store import (
-    Captured,
-    CheckpointReport,
-    Draft,
-    Journal,
-    LastBackup,
-    MemoryStore,
-    StoreError,
-    StrataflowError,
-    capture,
-)
+from ..store import CheckpointReport, Draft, Journal, MemoryStore, StoreError, StrataflowError
+from ..store.repository import Captured, LastBackup, capture
 from .batch import Batch
 from .checkpointer import Checkpointer
 from .envelope import Envelope

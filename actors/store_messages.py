@@ -7,7 +7,8 @@ from typing import TypeVar, final
 
 import attrs
 
-from ..store import CallError, Captured, CheckpointReport, Draft, LastBackup, Receipt, SessionAddress
+from ..store import CallError, CheckpointReport, Draft, Receipt, SessionAddress
+from ..store.repository import Captured, LastBackup
 from .actor import Request
 
 ReplyT = TypeVar("ReplyT")

@@ -40,6 +40,7 @@ from ..store import (
     pretty,
     shown,
 )
+from ..store.backup import BackupReport, BackupStatus, Happening, PushReport
 from ..store.projection import (
     CompactionAnswer,
     CompactionPlan,
@@ -59,6 +60,8 @@ from ..store.projection import (
     compare_requests,
 )
 from .assembly import Runtime
+from .backup_setup import init_backups, list_backups
+from .backups import Backups
 from .benchmark import MEASURES, STUDIES, run_benchmark, run_study
 from .host_log import JsonlEntries, MemoryEntries
 from .inspection import Inspector, inspect_store
@@ -84,6 +87,9 @@ __all__ = [
     "SCOPES",
     "STUDIES",
     "BackupError",
+    "BackupReport",
+    "BackupStatus",
+    "Backups",
     "CallError",
     "Change",
     "ChangedBy",
@@ -99,6 +105,7 @@ __all__ = [
     "ConflictError",
     "Diagnosis",
     "Durability",
+    "Happening",
     "HostEntries",
     "Inspector",
     "Json",
@@ -111,6 +118,7 @@ __all__ = [
     "Outcome",
     "PrefixDeparture",
     "PrefixReport",
+    "PushReport",
     "ReadError",
     "ReadResult",
     "RebuildReport",
@@ -143,7 +151,9 @@ __all__ = [
     "compact",
     "compaction_plan",
     "compare_requests",
+    "init_backups",
     "inspect_store",
+    "list_backups",
     "normalise_cwd",
     "open_runtime",
     "overlay",

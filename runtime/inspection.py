@@ -38,6 +38,8 @@ from ..store import (
     status_of,
     unlock,
 )
+from ..store.backup import BackupStatus
+from ..store.repository import has_repository, read_record
 from .places import agent_folder, store_folder
 from .session_log import LOG_LIMIT_DEFAULT
 from .world import RandomIds, SystemClock, pause
@@ -107,6 +109,18 @@ class Inspector:
           ConfigError, StoreError: the store can not be read at all.
         """
         return status_of(self._reader.look(cwd, session_id, self._limit(history_limit)))
+
+    def backup_status(self) -> BackupStatus:
+        """What was backed up and pushed last, what failed last, and whether something is due.
+
+        Raises:
+          BackupError: E_REPOSITORY for a ``.git`` that is a link.
+          StoreError: the store can not be read.
+        """
+        ground = self._ground
+        record = read_record(ground.disk, ground.layout)
+        has_one = has_repository(ground.disk, ground.layout)
+        return BackupStatus(has_one, has_one and record.seen < self._reader.journal.view(None).head, record)
 
     def diagnose(self) -> Diagnosis:
         """Everything that can be said of the store by looking. What can not be read is a finding."""

@@ -32,9 +32,6 @@ from .algebra import (
     read_shared,
     shown,
 )
-from .backup_files import clear, lay_out, read_record, write_record
-from .backup_mutex import BACKUP_LOCK, PUSH_LOCK, BackupMutex
-from .capture import Captured, LastBackup, capture
 from .checkpoint import NOTHING, CheckpointReport, Root, checkpoint
 from .codec import compact, parse_strict, pretty
 from .disk import RealDisk, resolve_root
@@ -82,7 +79,6 @@ from .layout import (
     SessionAddress,
     check_session_id,
     cwd_key,
-    is_owned,
     normalise_cwd,
     session_key,
 )
@@ -120,7 +116,6 @@ from .reader import StoreLook, StoreReader
 from .rebuild import RebuildReport, rebuild
 from .receipts import Receipt, found_by, with_updates
 from .renames import finish_prepared
-from .repository import Repository, detached, has_repository, plain_repository, read_head
 from .requests import Refusals, Requests, Told, is_refusal, recalled
 from .rows import Durability, NewRow, Row, RowKind, ScopePart
 from .settings import Settings, read_settings, settings_from
@@ -133,7 +128,6 @@ from .unlock import UnlockReport, unlock
 from .watched_paths import Change, WatchedPaths
 
 __all__ = [
-    "BACKUP_LOCK",
     "CHECKPOINT_ENTRY",
     "CHECKPOINT_LOCK",
     "HISTORY_LIMIT_DEFAULT",
@@ -143,7 +137,6 @@ __all__ = [
     "NOTHING",
     "OPEN_LOCK",
     "PLANES",
-    "PUSH_LOCK",
     "QUEUE_LOCK",
     "REQUESTS_KEPT",
     "SCOPES",
@@ -152,11 +145,9 @@ __all__ = [
     "Appended",
     "Attempt",
     "BackupError",
-    "BackupMutex",
     "Base",
     "Boundary",
     "CallError",
-    "Captured",
     "Change",
     "ChangedBy",
     "CheckpointList",
@@ -182,7 +173,6 @@ __all__ = [
     "JournalView",
     "Json",
     "KernelLock",
-    "LastBackup",
     "Layout",
     "LeaveReport",
     "Lineage",
@@ -209,7 +199,6 @@ __all__ = [
     "RebuildReport",
     "Receipt",
     "Refusals",
-    "Repository",
     "RequestError",
     "Requests",
     "Root",
@@ -237,7 +226,6 @@ __all__ = [
     "Wanted",
     "WatchedPaths",
     "apply_patch",
-    "capture",
     "changed_scopes",
     "check_fork",
     "check_index",
@@ -246,23 +234,18 @@ __all__ = [
     "check_session_id",
     "checkpoint",
     "checkpoint_data",
-    "clear",
     "compact",
     "cwd_key",
     "detach",
-    "detached",
     "diagnose",
     "disk_refusal",
     "explained",
     "find_session",
     "finish_prepared",
     "found_by",
-    "has_repository",
-    "is_owned",
     "is_refusal",
     "join",
     "keep_pi_out",
-    "lay_out",
     "leave",
     "live_members",
     "load",
@@ -277,14 +260,11 @@ __all__ = [
     "old_formats",
     "overlay",
     "parse_strict",
-    "plain_repository",
     "plane_sizes",
     "prepare_shared",
     "pretty",
     "read",
-    "read_head",
     "read_policy",
-    "read_record",
     "read_settings",
     "read_shared",
     "rebuild",
@@ -307,6 +287,5 @@ __all__ = [
     "wanted_scopes",
     "with_updates",
     "write_aside",
-    "write_record",
     "wrong_kind",
 ]

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 
 from .algebra import StrataflowError
-from .backup_files import BACKUP_FOLDER, BACKUP_NOTE
 from .doctor_files import check_ground, check_settings, walk
 from .doctor_journal import check_journal, check_kept_aside
 from .doctor_locks import LockHolder, check_locks
@@ -20,6 +19,7 @@ from .journal_reader import JournalLook, NoJournal
 from .layout import KERNEL_LOCKS, PRIVATE_FOLDER
 from .lock import lock_holder_pid
 from .membership import Ground
+from .repository.files import BACKUP_FOLDER, BACKUP_NOTE
 
 _ROUNDS_MAX = 5
 _FOLDERS = ("open", "staged", "superseded", "aside", BACKUP_FOLDER)

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from .. import StrataflowError
 from . import (
+    backup_command,
     bench_command,
     checkpoint_command,
     demo_command,
@@ -33,6 +34,7 @@ COMMANDS = (
     status_command,
     doctor_command,
     checkpoint_command,
+    backup_command,
     unlock_command,
     simulate_command,
     bench_command,

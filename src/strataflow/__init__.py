@@ -11,6 +11,10 @@ __version__ = "0.1.0"
 
 __all__ = [
     "MEMORY_TOOLS",
+    "BackupError",
+    "BackupReport",
+    "BackupStatus",
+    "Backups",
     "CallError",
     "Change",
     "ChangedBy",
@@ -36,6 +40,7 @@ __all__ = [
     "Outcome",
     "PrefixDeparture",
     "PrefixReport",
+    "PushReport",
     "ReadError",
     "ReadResult",
     "Receipt",
@@ -72,6 +77,10 @@ __all__ = [
 if typing.TYPE_CHECKING:
     from .runtime import (
         MEMORY_TOOLS,
+        BackupError,
+        BackupReport,
+        Backups,
+        BackupStatus,
         CallError,
         Change,
         ChangedBy,
@@ -97,6 +106,7 @@ if typing.TYPE_CHECKING:
         Outcome,
         PrefixDeparture,
         PrefixReport,
+        PushReport,
         ReadError,
         ReadResult,
         Receipt,

@@ -79,7 +79,7 @@ def rejected(output: str) -> str | None:
 
 
 # What must never become part of a repository around a store.
-IGNORED: Final = ("/.strataflow/", "/.state-flow-publication.lock", "/config.json")
+IGNORED: Final = ("/.strataflow/", "/.state-flow-publication.lock")
 
 
 def with_ignore_rules(text: str, rules: Sequence[str] = IGNORED) -> str:

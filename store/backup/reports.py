@@ -74,12 +74,14 @@ class BackupRecord:
     Attributes:
       commit: the commit of the last backup: the files as of journal row ``through`` are in it.
       journal: which journal that row is of.
+      seen: the newest row that was accepted then; whatever comes after it makes a backup due.
       complete_ms: when all files were looked at last.
     """
 
     commit: str | None = None
     through: int = 0
     journal: str = ""
+    seen: int = 0
     complete_ms: int = 0
     last_commit: Happening | None = None
     last_push: Happening | None = None
@@ -101,6 +103,7 @@ def record_from(document: Any) -> BackupRecord:
             document["commit"],
             int(document["through"]),
             str(document["journal"]),
+            int(document["seen"]),
             int(document["complete_ms"]),
             **happenings,
         )

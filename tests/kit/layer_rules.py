@@ -56,7 +56,7 @@ _TRIO_WORLD = frozenset(
 )
 _STORE = "strataflow.store"
 # The store layer has a second door, that of its pure part: one list of names for both would be too long to read.
-_STORE_DOORS = frozenset({_STORE, f"{_STORE}.projection", f"{_STORE}.backup"})
+_STORE_DOORS = frozenset({_STORE, f"{_STORE}.projection", f"{_STORE}.backup", f"{_STORE}.repository"})
 _ACTORS = "strataflow.actors"
 _RUNTIME = "strataflow.runtime"
 _SIMULATION = f"{_RUNTIME}.simulation"

@@ -10,6 +10,10 @@ from kit.source_tree import FACE_FOLDER, ROOT
 
 PUBLIC_NAMES = {
     "MEMORY_TOOLS",
+    "BackupError",
+    "BackupReport",
+    "BackupStatus",
+    "Backups",
     "CallError",
     "Change",
     "ChangedBy",
@@ -35,6 +39,7 @@ PUBLIC_NAMES = {
     "Outcome",
     "PrefixDeparture",
     "PrefixReport",
+    "PushReport",
     "ReadError",
     "ReadResult",
     "Receipt",

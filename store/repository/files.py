@@ -6,11 +6,11 @@ import posixpath
 from collections.abc import Mapping
 from typing import Final
 
-from .algebra import CallError
-from .backup import BackupRecord, record_from
-from .codec import compact, parse_strict
-from .layout import Layout
-from .ports import Disk
+from ..algebra import CallError
+from ..backup import BackupRecord, record_from
+from ..codec import compact, parse_strict
+from ..layout import Layout
+from ..ports import Disk
 
 BACKUP_NOTE: Final = "backup.json"
 BACKUP_FOLDER: Final = "backup"

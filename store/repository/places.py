@@ -6,10 +6,10 @@ import posixpath
 
 import attrs
 
-from .algebra import BackupError
-from .backup import Head, branch_of, is_plain, oid_of, packed_oid_of
-from .layout import Layout
-from .ports import Disk
+from ..algebra import BackupError
+from ..backup import Head, branch_of, is_plain, oid_of, packed_oid_of
+from ..layout import Layout
+from ..ports import Disk
 
 
 @attrs.frozen

@@ -16,9 +16,9 @@ from typing import Final, Literal
 
 import attrs
 
-from .algebra import BackupError, CallError
-from .codec import compact, parse_strict
-from .membership import Ground
+from ..algebra import BackupError, CallError
+from ..codec import compact, parse_strict
+from ..membership import Ground
 
 MUTEX: Final = "state-flow-backup.lock"
 BACKUP_LOCK: Final = "strataflow-backup.lock"

@@ -15,10 +15,10 @@ from collections.abc import Iterator, Mapping
 
 import attrs
 
-from .algebra import BackupError
-from .journal_types import Journal
-from .layout import Layout, is_session_key, scope_files
-from .ports import Disk
+from ..algebra import BackupError
+from ..journal_types import Journal
+from ..layout import Layout, is_session_key, scope_files
+from ..ports import Disk
 
 _ATTRIBUTES = ".gitattributes"
 
