@@ -94,7 +94,7 @@ class BackupStep:
             report, captured = await self.store.ask(Capture(last, patience_s))
             if await self.git.head(repository) != noted:
                 raise _moved(noted)
-            changes = changed_files(listing, await self._oids(captured, listing, _oid_chars(noted)))
+            changes = changed_files(listing, await self._oids(captured, listing))
             commit = await self._commit(repository, noted, listing, changes)
             await self._note(record, noted, captured, commit, report.through)
         return _report(noted, commit, changes, report, trio.current_time() - began)
@@ -141,7 +141,7 @@ class BackupStep:
 
     # -- objects --------------------------------------------------------------------------------------------------
 
-    async def _oids(self, captured: Captured, listing: Listing, oid_chars: int) -> dict[str, str | None]:
+    async def _oids(self, captured: Captured, listing: Listing) -> dict[str, str | None]:
         """The object ids of all files that were looked at; None for those that are gone."""
         found: dict[str, str | None] = {path: None for path, data in captured.files.items() if data is None}
         found |= {path: None for path in listing if is_owned(path) and path.rpartition("/")[0] not in captured.scopes}
@@ -151,7 +151,7 @@ class BackupStep:
             if data is None:
                 continue
             # Without attributes Git keeps the bytes as they are, so that most need not be shown to it.
-            if old is not None and not captured.attributes and old.oid == _blob_oid(data, oid_chars):
+            if old is not None and not captured.attributes and old.oid == _blob_oid(data, len(old.oid)):
                 found[path] = old.oid
             else:
                 fresh[path] = data
@@ -203,7 +203,7 @@ class BackupStep:
     ) -> str | None:
         if not changes:
             return None
-        oid_chars = _oid_chars(noted)
+        oid_chars = _oid_chars(noted, changes)
         trees = new_trees(listing, changes, oid_chars=oid_chars)
         # "missing": what stands in the last tree need not be looked for again, however much that is.
         answered = tuple(
@@ -230,7 +230,7 @@ class BackupStep:
     async def _tell_index(
         self, repository: Repository, changes: Mapping[str, Entry | None], noted: Head, commit: str
     ) -> None:
-        lines = index_lines(changes, oid_chars=_oid_chars(noted))
+        lines = index_lines(changes, oid_chars=_oid_chars(noted, changes))
         try:
             await self.git.ask("update-index", "-z", "--index-info", stdin=lines)
         except BackupError as error:
@@ -275,8 +275,10 @@ def _blob_oid(data: bytes, oid_chars: int) -> str:
     return digest(b"blob %d\0" % len(data) + data).hexdigest()
 
 
-def _oid_chars(noted: Head) -> int:
-    return len(noted.commit) if noted.commit else _SHA1_CHARS
+def _oid_chars(noted: Head, changes: Mapping[str, Entry | None]) -> int:
+    """How long the ids of this repository are: there are two kinds. Without a commit everything is a new file."""
+    known = noted.commit or next((entry.oid for entry in changes.values() if entry is not None), "")
+    return len(known) or _SHA1_CHARS
 
 
 def _moved(noted: Head) -> BackupError:

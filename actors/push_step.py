@@ -7,7 +7,7 @@ from typing import final
 import attrs
 import trio
 
-from ..store import BackupError, StrataflowError
+from ..store import StrataflowError
 from ..store.backup import (
     Config,
     Destination,
@@ -71,6 +71,5 @@ class PushStep:
         if ended.code == 0:
             return PushReport("pushed", commit, remote)
         said = rejected(ended.stdout.decode("utf-8", "replace"))
-        error: BackupError = self.git.failure("push", ended)
-        text = error.message if said is None else f"{error.message} [{self.git.redact(said)}]"
-        return PushReport("failed", commit, remote, text)
+        text = self.git.failure("push", ended).message
+        return PushReport("failed", commit, remote, text if said is None else f"{self.git.redact(said)}; {text}")

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import final
 
 import attrs
@@ -71,7 +72,8 @@ class Withdraw:
 @final
 @attrs.frozen
 class WaitPushed(Request[PushReport | None]):
-    """Wait until no push is under way. The answer is how the last one of this runtime ended, if there was one."""
+    """Wait until no push is under way, nor a backup after an answer. The answer is how the last push of this runtime
+    ended, if there was one."""
 
 
 @final
@@ -112,10 +114,14 @@ class PusherActor:
     # Whoever runs on behalf of a session, to be ended when it is turned off.
     _owned: dict[trio.CancelScope, str] = attrs.field(factory=dict, init=False)
     _is_settling: bool = attrs.field(default=False, init=False)
-    _pushed: trio.Event | None = attrs.field(default=None, init=False)
+    _is_pushing: bool = attrs.field(default=False, init=False)
+    _under_way: int = attrs.field(default=0, init=False)
+    _quiet: trio.Event = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
         world = self.desk.world
+        self._quiet = trio.Event()
+        self._quiet.set()
         git = Git(self.desk.processes, world.threads, world.ground)
         self._backup, self._push = BackupStep(world, self.desk.store, git), PushStep(world, git)
 
@@ -126,7 +132,6 @@ class PusherActor:
             while (envelope := await mailbox.receive()) is not None:
                 self._sort(envelope, nursery)
             nursery.cancel_scope.cancel()
-        self._pushed = None
 
     def _sort(self, envelope: Envelope, nursery: trio.Nursery) -> None:
         match envelope.message:
@@ -138,6 +143,7 @@ class PusherActor:
                 nursery.start_soon(self._answer, envelope, self._status)
             case Settled(owner):
                 envelope.take()
+                self._enter()
                 nursery.start_soon(self._settle, owner, nursery)
             case Withdraw(owner):
                 envelope.take()
@@ -162,6 +168,7 @@ class PusherActor:
     async def _settle(self, owner: str, nursery: trio.Nursery) -> None:
         """Back up after an answer, if something is due (store 5.1.1). Never raises what memory does not suffer from."""
         if self._is_settling or self.desk.state.head == self.desk.attempted:
+            self._leave()
             return  # the one that waits will take this answer along
         self._is_settling = True
         with trio.CancelScope() as scope:
@@ -169,15 +176,20 @@ class PusherActor:
             try:
                 async with self._one_at_a_time:
                     self._is_settling = False
-                    ground = self.desk.world.ground
-                    if await self.desk.world.threads.work(lambda: has_repository(ground.disk, ground.layout)):
-                        await self._attempt(owner, BACKUP_PATIENCE_S, nursery)
-            except StrataflowError as error:
-                # Told by ``_attempt``, or here, where it came to none.
-                self.desk.world.report("backup-failed", error=warning(str(error)))
+                    if await self._is_repository():
+                        with suppress(StrataflowError):  # it has been told
+                            await self._attempt(owner, BACKUP_PATIENCE_S, nursery)
             finally:
                 self._is_settling = False
-                self._owned.pop(scope, None)
+                del self._owned[scope]
+                self._leave()
+
+    async def _is_repository(self) -> bool:
+        ground = self.desk.world.ground
+        try:
+            return await self.desk.world.threads.work(lambda: has_repository(ground.disk, ground.layout))
+        except StrataflowError:
+            return True  # the attempt will tell what is wrong
 
     async def _attempt(
         self,
@@ -205,11 +217,12 @@ class PusherActor:
     # -- pushes ---------------------------------------------------------------------------------------------------
 
     def _start_push(self, owner: str | None, report: BackupReport, nursery: trio.Nursery) -> None:
-        if self._pushed is None:  # U1
-            self._pushed = trio.Event()
-            nursery.start_soon(self._run_push, owner, report, self._pushed)
+        if not self._is_pushing:  # U1
+            self._is_pushing = True
+            self._enter()
+            nursery.start_soon(self._run_push, owner, report)
 
-    async def _run_push(self, owner: str | None, report: BackupReport, ended: trio.Event) -> None:
+    async def _run_push(self, owner: str | None, report: BackupReport) -> None:
         assert report.head is not None
         found = PushReport("cancelled", report.head)
         with trio.CancelScope() as scope:
@@ -218,9 +231,11 @@ class PusherActor:
                 found = await self._push.run(f"refs/heads/{report.branch}", report.head)
             finally:
                 del self._owned[scope]
-                self.desk.last_push, self._pushed = found, None  # U2
-                ended.set()
+                self.desk.last_push, self._is_pushing = found, False  # U2
+                if found.outcome == "cancelled":
+                    self._leave()
             await self._note_push(owner, found)
+            self._leave()
 
     async def _note_push(self, owner: str | None, found: PushReport) -> None:
         if found.outcome == "pushed":
@@ -243,9 +258,20 @@ class PusherActor:
         await self._remember(last_failure=Happening(self._now_ms(), what, warning(text)))
 
     async def _wait_pushed(self) -> PushReport | None:
-        while self._pushed is not None:
-            await self._pushed.wait()
+        while not self._quiet.is_set():
+            await self._quiet.wait()
         return self.desk.last_push
+
+    def _enter(self) -> None:
+        """Something begins that whoever waits for quiet must wait for."""
+        if self._under_way == 0:
+            self._quiet = trio.Event()
+        self._under_way += 1
+
+    def _leave(self) -> None:
+        self._under_way -= 1
+        if self._under_way == 0:
+            self._quiet.set()
 
     # -- status ---------------------------------------------------------------------------------------------------
 
@@ -254,7 +280,7 @@ class PusherActor:
         disk, layout = world.ground.disk, world.ground.layout
         has_one = await world.threads.work(lambda: has_repository(disk, layout))
         record = await world.threads.work(lambda: read_record(disk, layout))
-        return BackupStatus(has_one, has_one and record.seen < self.desk.state.head, record, self._pushed is not None)
+        return BackupStatus(has_one, has_one and record.seen < self.desk.state.head, record, self._is_pushing)
 
     async def _remember(self, **changes: Happening) -> None:
         ground = self.desk.world.ground

@@ -43,8 +43,8 @@ class Backups:
             raise
 
     async def wait_pushed(self) -> PushReport | None:
-        """Wait until no push of this runtime is under way, at most about 20 seconds, and tell how the last one ended;
-        None if there was none.
+        """Wait until no push of this runtime is under way, nor a backup after an answer, and tell how the last push
+        ended; None if there was none. A push ends within about 20 seconds.
 
         Always a checkpoint. It changes nothing, so Cancelled loses nothing.
 

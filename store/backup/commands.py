@@ -74,7 +74,7 @@ def rejected(output: str) -> str | None:
     """What ``push --porcelain`` says of a reference that was not taken."""
     for line in output.splitlines():
         if line.startswith("!"):
-            return line.partition("\t")[2].replace("\t", " ") or line
+            return line.rpartition("\t")[2]
     return None
 
 
