@@ -29,6 +29,7 @@ from ..store import (
     checkpoint,
 )
 from .limits import (
+    CAPTURE_ROUNDS_MAX,
     CHECKPOINT_BYTES,
     CHECKPOINT_IDLE_S,
     CHECKPOINT_LATEST_S,
@@ -123,16 +124,19 @@ class Checkpointer:
         Raises:
           StoreError: E_DISK, E_BUSY; nothing is lost. E_BROKEN, E_CORRUPT: the journal must be opened again.
         """
-        report, _ = await self.checkpoint_and(lambda: None)
+        report, _ = await self.checkpoint_and(lambda report: report)
         return report
 
-    async def checkpoint_and(self, read: Callable[[], T], patience_s: float = math.inf) -> tuple[CheckpointReport, T]:
+    async def checkpoint_and(
+        self, read: Callable[[CheckpointReport], T | None], patience_s: float = math.inf
+    ) -> tuple[CheckpointReport, T]:
         """Write now, then ``read`` before anybody else may write: what it sees is of one moment.
 
-        ``patience_s``: how long to wait for whoever writes, or keeps us out. Cancelled as for ``checkpoint``.
+        ``read``: None asks for another checkpoint first. ``patience_s``: how long to wait for whoever writes, or keeps
+        us out. Cancelled as for ``checkpoint``.
 
         Raises:
-          StoreError: as ``checkpoint``, E_BUSY after the patience; what ``read`` raises.
+          StoreError: as ``checkpoint``, E_BUSY after the patience or many rounds; what ``read`` raises.
         """
         with trio.move_on_after(patience_s) as waiting:
             async with self._one_at_a_time, self._kept_out():
@@ -140,18 +144,28 @@ class Checkpointer:
                 if not lock.try_acquire():
                     await self._world.threads.wait_lock(lock)
                 waiting.deadline = math.inf  # from here on it is work
-                self._due, self._full = trio.Event(), trio.Event()
-                root = self._state.snapshot()
                 try:
-                    report = await self._written(root)
-                    found = await self._world.threads.work(read)
+                    report, found = await self._rounds(read)
                 finally:
                     lock.release()
-            self.note(report)
             if report.superseded:
                 await self._refresh()
-            return report, found
+            if found is not None:
+                return report, found
         raise StoreError("E_BUSY", f"{self._world.ground.layout.root}: somebody else is writing the files; ask again")
+
+    async def _rounds(self, read: Callable[[CheckpointReport], T | None]) -> tuple[CheckpointReport, T | None]:
+        superseded: tuple[str, ...] = ()
+        for _ in range(CAPTURE_ROUNDS_MAX):
+            self._due, self._full = trio.Event(), trio.Event()
+            report = await self._written(self._state.snapshot())
+            self.note(report)
+            superseded += report.superseded
+            done = report
+            found = await self._world.threads.work(lambda: read(done))  # noqa: B023
+            if found is not None:
+                break
+        return attrs.evolve(report, superseded=superseded), found
 
     async def _written(self, root: Root) -> CheckpointReport:
         try:

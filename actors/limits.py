@@ -83,6 +83,9 @@ GIT_LIMIT_S: Final = 15.0
 TERM_GRACE_S: Final = 2.0
 ENDING_S: Final = 4.5
 
+# How many checkpoints a backup asks for until one leaves no file ahead of the others.
+CAPTURE_ROUNDS_MAX: Final = 20
+
 # A backup by itself does not queue up behind others; it only lets whoever is just finishing finish.
 BACKUP_PATIENCE_S: Final = 0.25
 

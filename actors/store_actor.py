@@ -141,7 +141,7 @@ class StoreActor:
     async def _capture(self, last: LastBackup | None, patience_s: float) -> tuple[CheckpointReport, Captured]:
         ground, journal = self.world.ground, self.world.journal
         return await self._checkpointer.checkpoint_and(
-            lambda: capture(ground.disk, ground.layout, journal, last), patience_s
+            lambda report: capture(ground.disk, ground.layout, journal, last, report), patience_s
         )
 
     def _collect(self, mailbox: Mailbox, nursery: trio.Nursery) -> None:

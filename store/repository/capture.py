@@ -16,6 +16,7 @@ from collections.abc import Iterator, Mapping
 import attrs
 
 from ..algebra import BackupError
+from ..checkpoint import CheckpointReport
 from ..journal_types import Journal
 from ..layout import Layout, is_session_key, scope_files
 from ..ports import Disk
@@ -54,13 +55,21 @@ class LastBackup:
     scopes: frozenset[str]
 
 
-def capture(disk: Disk, layout: Layout, journal: Journal, last: LastBackup | None) -> Captured:
+def capture(
+    disk: Disk, layout: Layout, journal: Journal, last: LastBackup | None, report: CheckpointReport
+) -> Captured | None:
     """Read the canonical files; only changed ones if ``last`` can be trusted. Blocking, for a worker thread.
+
+    ``report``: of the checkpoint just before. None: it has left the files of one scope ahead of another's, which a row
+    changed that came while it was choosing what to write; another checkpoint writes those too. Where scopes can not be
+    written at all there is no better moment.
 
     Raises:
       StoreError: E_DISK, E_CORRUPT: a folder or an owned file can not be read.
       BackupError: E_REPOSITORY: an owned name is a symlink or a folder.
     """
+    if not report.blocked and journal.changed_since(report.through):
+        return None
     name = _journal_name(disk, layout)
     if last is not None and last.journal != name:
         last = None
