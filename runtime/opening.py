@@ -9,7 +9,7 @@ from typing import Any
 
 import trio
 
-from ..actors import Actor, ChildSpec, PushDesk, PusherActor, StoreActor, StoreWorld, open_supervisor
+from ..actors import Actor, ChildSpec, PushDesk, PusherActor, StoreActor, StoreWorld, Threads, open_supervisor
 from ..store import (
     HISTORY_LIMIT_MAX,
     ConfigError,
@@ -70,22 +70,26 @@ async def open_runtime(
     root = store_folder(store) if store is not None else store_folder(agent_folder(agent_dir) + "/state-flow")
     above = root.rpartition("/")[0] or "/"
     locks = FlockLocks(above)
-    ground = Ground(RealDisk(above), locks, RealProcessTable(), Layout(root))
     async with open_threads(locks) as threads:
-        log = LogFile(agent_folder(agent_dir), root)
-        seams = Seams(
-            ground,
-            threads,
-            SystemClock(),
-            RandomIds(),
-            _open_journal,
-            open_bell,
-            missing_sources,
-            log.append,
-            SystemProcesses(),
-        )
+        seams = real_seams(agent_folder(agent_dir), root, locks, threads)
         async with open_runtime_in(seams, durability, history_limit, share_with_pi) as runtime:
             yield runtime
+
+
+def real_seams(agent: str, root: str, locks: FlockLocks, threads: Threads) -> Seams:
+    """The real world around the store ``root``, of the agent directory ``agent``."""
+    ground = Ground(RealDisk(locks.root), locks, RealProcessTable(), Layout(root))
+    return Seams(
+        ground,
+        threads,
+        SystemClock(),
+        RandomIds(),
+        _open_journal,
+        open_bell,
+        missing_sources,
+        LogFile(agent, root).append,
+        SystemProcesses(),
+    )
 
 
 def _open_journal(ground: Ground, level: Durability) -> Journal:
