@@ -140,7 +140,7 @@ def _commands() -> dict[str, argparse.ArgumentParser]:
 @pytest.mark.parametrize("command", sorted(_commands()))
 def test_every_command_and_option_is_in_the_reference(command: str) -> None:
     text = sections(CLI_PAGE)[f"strataflow {command}"]
-    actions = [action for action in _commands()[command]._actions if action.dest != "help"]
+    actions = [action for action in _actions_of(_commands()[command]) if action.dest != "help"]
     options = {option for action in actions for option in action.option_strings if option.startswith("--")}
     shared = _shared_options(text)
     written = {row[0].strip("`").split()[0] for row in rows(text) if row[0].startswith("`--")} | shared
@@ -148,6 +148,17 @@ def test_every_command_and_option_is_in_the_reference(command: str) -> None:
     for action in actions:
         if not action.option_strings and action.nargs != argparse.PARSER:
             assert (action.metavar or action.dest) in text, f"{command}: argument {action.dest} is not described"
+
+
+def _actions_of(parser: argparse.ArgumentParser) -> list[argparse.Action]:
+    """Those of a command, and of what it may be told to do."""
+    below = [
+        item
+        for action in parser._actions
+        if isinstance(action, argparse._SubParsersAction)
+        for item in action.choices.values()
+    ]
+    return [*parser._actions, *(action for item in below for action in _actions_of(item))]
 
 
 def _shared_options(text: str) -> set[str]:
