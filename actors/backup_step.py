@@ -52,8 +52,9 @@ from ..store.repository import (
     write_record,
 )
 from .actor import ActorRef
+from .branch_step import move_branch
 from .git import Git
-from .limits import COMMIT_SHIELD_S, COMPLETE_LOOK_S, PI_POLL_S
+from .limits import COMPLETE_LOOK_S, PI_POLL_S
 from .store_messages import Capture
 from .store_world import StoreWorld
 
@@ -216,32 +217,8 @@ class BackupStep:
         commit = made.decode("ascii").strip()
         if await self.git.head(repository) != noted:
             raise _moved(noted)
-        assert noted.branch is not None
-        old = noted.commit or "0" * oid_chars
-        # Without the shield a cancellation could leave a branch whose index knows nothing of it (G2). It ends by its
-        # deadline: two quick calls, or one and its undoing.
-        with trio.CancelScope(shield=True, deadline=trio.current_time() + COMMIT_SHIELD_S) as scope:
-            await self.git.ask("update-ref", "-m", "strataflow backup", noted.branch, commit, old)  # G1
-            await self._tell_index(repository, changes, noted, commit)
-        if scope.cancelled_caught:
-            raise BackupError("E_GIT", f"git was too slow to move {noted.branch}; look at it with `git status`")
+        await move_branch(self.git, repository, noted, commit, index_lines(changes, oid_chars=oid_chars))
         return commit
-
-    async def _tell_index(
-        self, repository: Repository, changes: Mapping[str, Entry | None], noted: Head, commit: str
-    ) -> None:
-        lines = index_lines(changes, oid_chars=_oid_chars(noted, changes))
-        try:
-            await self.git.ask("update-index", "-z", "--index-info", stdin=lines)
-        except BackupError as error:
-            assert noted.branch is not None
-            back = (noted.branch, noted.commit, commit) if noted.commit else ("-d", noted.branch, commit)
-            await self.git.ask("update-ref", "-m", "strataflow backup undone", *back)
-            if "index.lock" in error.message:
-                path = f"{repository.git_dir}/index.lock"
-                text = f"{path} is in the way; if no Git command runs, remove it, then back up again"
-                raise BackupError("E_REPOSITORY", text, path=path) from None
-            raise
 
     async def _note(self, record: BackupRecord, noted: Head, captured: Captured, commit: str | None, seen: int) -> None:
         now_ms = self.world.clock.wall_ms()

@@ -92,8 +92,8 @@ BACKUP_PATIENCE_S: Final = 0.25
 # How often all files are looked at, and not only those that the journal knows to have changed.
 COMPLETE_LOOK_S: Final = 24 * 3600.0
 
-# Moving a branch and telling the index must both happen, or neither, also for whoever is just cancelled.
-COMMIT_SHIELD_S: Final = 4.0
+# Moving a branch and telling the index must both happen, or neither, also for whoever is just cancelled: each of them.
+COMMIT_SHIELD_S: Final = 2.0
 
 assert TERM_GRACE_S < ENDING_S < SHUTDOWN_S
 assert COMMIT_SHIELD_S < SHUTDOWN_S
