@@ -4,10 +4,13 @@ from .actor import Actor, ActorRef, Request
 from .bell import PollingBell
 from .checkpointer import Checkpointer
 from .compiler_actor import CompilerActor, CompilerStatistics, HashSource, Inspect
+from .git import Git
 from .host_recorder import HostRecorder
-from .limits import PI_POLL_S, POLL_BEAT_S
+from .limits import ENDING_S, PI_POLL_S, POLL_BEAT_S, TERM_GRACE_S
 from .mailbox import Mailbox, MailboxStatistics
 from .ports import Clock, Ids, JournalBell, Sources, Threads
+from .processes import Command, Ended, NoProcesses, Processes
+from .pusher_actor import AskStatus, BackUp, PushDesk, PusherActor, Settled, WaitPushed, Withdraw
 from .session_actor import AcceptResponse, SelectMode, SessionActor
 from .session_artifacts import SessionArtifacts
 from .session_cell import Choice, SessionCell
@@ -22,11 +25,15 @@ from .waits import Wait, Waits
 from .watching import Listener, WatchHub
 
 __all__ = [
+    "ENDING_S",
     "PI_POLL_S",
     "POLL_BEAT_S",
+    "TERM_GRACE_S",
     "AcceptResponse",
     "Actor",
     "ActorRef",
+    "AskStatus",
+    "BackUp",
     "Budget",
     "Checkpoint",
     "Checkpointer",
@@ -34,11 +41,14 @@ __all__ = [
     "Choice",
     "Clock",
     "CloseScopes",
+    "Command",
     "Commit",
     "CompilerActor",
     "CompilerStatistics",
     "Decision",
     "Done",
+    "Ended",
+    "Git",
     "GiveUp",
     "HashSource",
     "HostRecorder",
@@ -48,9 +58,13 @@ __all__ = [
     "Listener",
     "Mailbox",
     "MailboxStatistics",
+    "NoProcesses",
     "OpenScopes",
     "Outcome",
     "PollingBell",
+    "Processes",
+    "PushDesk",
+    "PusherActor",
     "Refresh",
     "Request",
     "Restart",
@@ -59,6 +73,7 @@ __all__ = [
     "SessionArtifacts",
     "SessionCell",
     "SessionContext",
+    "Settled",
     "Sources",
     "StoreActor",
     "StoreStatistics",
@@ -68,8 +83,10 @@ __all__ = [
     "Threads",
     "Turn",
     "Wait",
+    "WaitPushed",
     "Waits",
     "WatchHub",
+    "Withdraw",
     "check_pending",
     "decide",
     "has_answers",

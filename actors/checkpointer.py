@@ -10,9 +10,10 @@ stated bound; from there commits are refused, so that a full disk does not fill 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, nullcontext
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, TypeVar, final
 
 import attrs
 import trio
@@ -28,6 +29,7 @@ from ..store import (
     checkpoint,
 )
 from .limits import (
+    CAPTURE_ROUNDS_MAX,
     CHECKPOINT_BYTES,
     CHECKPOINT_IDLE_S,
     CHECKPOINT_LATEST_S,
@@ -38,6 +40,8 @@ from .store_world import StoreWorld
 
 if TYPE_CHECKING:
     from .turn import Turn
+
+T = TypeVar("T")
 
 
 @final
@@ -120,23 +124,55 @@ class Checkpointer:
         Raises:
           StoreError: E_DISK, E_BUSY; nothing is lost. E_BROKEN, E_CORRUPT: the journal must be opened again.
         """
-        async with self._one_at_a_time, self._kept_out():
-            lock = self._world.checkpoint_lock
-            if not lock.try_acquire():
-                await self._world.threads.wait_lock(lock)
-            self._due, self._full = trio.Event(), trio.Event()
-            root = self._state.snapshot()
-            try:
-                report = await self._world.threads.work(lambda: self._write(root))
-            except StoreError as error:
-                self.note(error)
-                raise
-            finally:
-                lock.release()
-        self.note(report)
-        if report.superseded:
-            await self._refresh()
+        report, _ = await self.checkpoint_and(lambda report: report)
         return report
+
+    async def checkpoint_and(
+        self, read: Callable[[CheckpointReport], T | None], patience_s: float = math.inf
+    ) -> tuple[CheckpointReport, T]:
+        """Write now, then ``read`` before anybody else may write: what it sees is of one moment.
+
+        ``read``: None asks for another checkpoint first. ``patience_s``: how long to wait for whoever writes, or keeps
+        us out. Cancelled as for ``checkpoint``.
+
+        Raises:
+          StoreError: as ``checkpoint``, E_BUSY after the patience or many rounds; what ``read`` raises.
+        """
+        with trio.move_on_after(patience_s) as waiting:
+            async with self._one_at_a_time, self._kept_out():
+                lock = self._world.checkpoint_lock
+                if not lock.try_acquire():
+                    await self._world.threads.wait_lock(lock)
+                waiting.deadline = math.inf  # from here on it is work
+                try:
+                    report, found = await self._rounds(read)
+                finally:
+                    lock.release()
+            if report.superseded:
+                await self._refresh()
+            if found is not None:
+                return report, found
+        raise StoreError("E_BUSY", f"{self._world.ground.layout.root}: somebody else is writing the files; ask again")
+
+    async def _rounds(self, read: Callable[[CheckpointReport], T | None]) -> tuple[CheckpointReport, T | None]:
+        superseded: tuple[str, ...] = ()
+        for _ in range(CAPTURE_ROUNDS_MAX):
+            self._due, self._full = trio.Event(), trio.Event()
+            report = await self._written(self._state.snapshot())
+            self.note(report)
+            superseded += report.superseded
+            done = report
+            found = await self._world.threads.work(lambda: read(done))  # noqa: B023
+            if found is not None:
+                break
+        return attrs.evolve(report, superseded=superseded), found
+
+    async def _written(self, root: Root) -> CheckpointReport:
+        try:
+            return await self._world.threads.work(lambda: self._write(root))
+        except StoreError as error:
+            self.note(error)
+            raise
 
     def _kept_out(self) -> AbstractAsyncContextManager[None]:
         """Shared with Pi: the turn and Pi's lock come before the checkpoint's (J7)."""

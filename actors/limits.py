@@ -75,3 +75,25 @@ assert RESTARTS_DEFAULT * RESTART_DELAY_S_MAX < RESTART_WINDOW_S
 assert 0 < RESTART_DELAY_FIRST_S <= RESTART_DELAY_S_MAX
 # A child that waits to be restarted notices a stop before its shutdown time is over.
 assert RESTART_DELAY_S_MAX < SHUTDOWN_S
+
+# Backups (store 5.2.10, 5.4.5): how long one call of Git may take.
+GIT_LIMIT_S: Final = 15.0
+
+# How long an ended program may take to clean up after SIGTERM, and how long ending it takes in all.
+TERM_GRACE_S: Final = 2.0
+ENDING_S: Final = 4.5
+
+# How many checkpoints a backup asks for until one leaves no file ahead of the others.
+CAPTURE_ROUNDS_MAX: Final = 20
+
+# A backup by itself does not queue up behind others; it only lets whoever is just finishing finish.
+BACKUP_PATIENCE_S: Final = 0.25
+
+# How often all files are looked at, and not only those that the journal knows to have changed.
+COMPLETE_LOOK_S: Final = 24 * 3600.0
+
+# Moving a branch and telling the index must both happen, or neither, also for whoever is just cancelled: each of them.
+COMMIT_SHIELD_S: Final = 2.0
+
+assert TERM_GRACE_S < ENDING_S < SHUTDOWN_S
+assert COMMIT_SHIELD_S < SHUTDOWN_S

@@ -111,10 +111,7 @@ class SessionActor:
             receipt = await self.store.ask(Commit(stage))
         # Here and not in the caller's task, which may be cancelled while the answer is being accepted.
         had_handoff = self.cell.context.handoff is not None
-        self.cell.answered(message.run)
-        self.cell.note_accepted()
-        if had_handoff:
-            self.cell.host.marker(reset=True)
+        self.cell.answered(message.run, had_handoff=had_handoff)
         return receipt
 
     # -- attaching ----------------------------------------------------------------------------------------------

@@ -72,6 +72,7 @@ class SessionCell:
       artifacts: what it knows of the sources of its cards.
       waits: what is asked for and can still be withdrawn.
       is_closed: nobody may use it any more (set by ``close``, which the runtime calls).
+      on_settled: called with ``watch_name`` when an answer was accepted.
       on_change: called with ``watch_name`` when the mode was selected anew and when the session is closed.
     """
 
@@ -83,6 +84,7 @@ class SessionCell:
     choice: Choice | None = None
     is_closed: bool = False
     on_change: Callable[[str], None] = lambda _: None
+    on_settled: Callable[[str], None] = lambda _: None
     context: SessionContext = attrs.field(factory=SessionContext)
     fork_from: str | None = None
     memory: MemoryStore | None = None
@@ -137,10 +139,14 @@ class SessionCell:
         boundaries = self.memory.boundaries(self.address)
         self.host.checkpoint(boundaries[-1].id, self.mode, self.record)
 
-    def answered(self, run: object | None) -> None:
-        """The answer of a run was accepted in active mode."""
+    def answered(self, run: object | None, *, had_handoff: bool) -> None:
+        """The answer of a run was accepted in active mode, which ends a hand-off."""
         self.context.answered(run)
         self.artifacts.clear()
+        self.note_accepted()
+        if had_handoff:
+            self.host.marker(reset=True)
+        self.on_settled(self.watch_name)
 
     # -- choices ------------------------------------------------------------------------------------------------
 

@@ -29,7 +29,8 @@ from typing import Any, final
 import attrs
 import trio
 
-from ..store import Draft, Journal, MemoryStore, StoreError, StrataflowError
+from ..store import CheckpointReport, Draft, Journal, MemoryStore, StoreError, StrataflowError
+from ..store.repository import Captured, LastBackup, capture
 from .batch import Batch
 from .checkpointer import Checkpointer
 from .envelope import Envelope
@@ -37,7 +38,7 @@ from .follower import Follower
 from .limits import BATCH_MAX, BUSY_PAUSE_S
 from .mailbox import Mailbox
 from .pi_guard import guard_pi_lock
-from .store_messages import Checkpoint, CloseScopes, Commit, OpenScopes, Refresh
+from .store_messages import Capture, Checkpoint, CloseScopes, Commit, OpenScopes, Refresh
 from .store_world import StoreWorld
 from .turn import Turn, take
 from .watch_tick import WatchTick
@@ -132,8 +133,16 @@ class StoreActor:
                 nursery.start_soon(_answer, envelope, lambda: self._follower.open(cwd, session_id, self._kept_out()))
             case Checkpoint():
                 nursery.start_soon(_answer, envelope, self._checkpointer.checkpoint)
+            case Capture(last, patience_s):
+                nursery.start_soon(_answer, envelope, lambda: self._capture(last, patience_s))
             case CloseScopes(address):
                 nursery.start_soon(_answer, envelope, lambda: self._follower.close(address))
+
+    async def _capture(self, last: LastBackup | None, patience_s: float) -> tuple[CheckpointReport, Captured]:
+        ground, journal = self.world.ground, self.world.journal
+        return await self._checkpointer.checkpoint_and(
+            lambda report: capture(ground.disk, ground.layout, journal, last, report), patience_s
+        )
 
     def _collect(self, mailbox: Mailbox, nursery: trio.Nursery) -> None:
         room = BATCH_MAX - self._batch.size

@@ -8,6 +8,7 @@ from typing import TypeVar, final
 import attrs
 
 from ..store import CallError, CheckpointReport, Draft, Receipt, SessionAddress
+from ..store.repository import Captured, LastBackup
 from .actor import Request
 
 ReplyT = TypeVar("ReplyT")
@@ -56,6 +57,18 @@ class Refresh(Request[None]):
 @attrs.frozen
 class Checkpoint(Request[CheckpointReport]):
     """Write everything accepted to the canonical files now."""
+
+
+@final
+@attrs.frozen
+class Capture(Request[tuple[CheckpointReport, Captured]]):
+    """As ``Checkpoint``, and read the files of that moment for a backup. E_BUSY if the wait exceeds ``patience_s``.
+
+    ``last``: what the last backup holds, if that is known.
+    """
+
+    last: LastBackup | None
+    patience_s: float
 
 
 def refusal(error: CallError, request_id: str | None, admit: Callable[[], None]) -> Commit[Receipt]:

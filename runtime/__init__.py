@@ -5,6 +5,7 @@ from ..store import (
     HISTORY_LIMIT_MAX,
     PLANES,
     SCOPES,
+    BackupError,
     CallError,
     Change,
     ChangedBy,
@@ -47,6 +48,7 @@ from ..store.artifacts import (
     RehydrationRoute,
     plan_rehydration,
 )
+from ..store.backup import BackupReport, BackupStatus, Happening, PushReport
 from ..store.projection import (
     CompactionAnswer,
     CompactionPlan,
@@ -68,6 +70,8 @@ from ..store.projection import (
 from ..store.trace import SessionInfo
 from .agent.model_stream import Model, ModelRequest, StreamEvent, StreamFunction, StreamOptions
 from .assembly import Runtime
+from .backup_setup import init_backups, list_backups
+from .backups import Backups
 from .benchmark import MEASURES, STUDIES, run_benchmark, run_study
 from .host_log import JsonlEntries, MemoryEntries
 from .inspection import Inspector, inspect_store
@@ -110,6 +114,10 @@ __all__ = [
     "SCOPES",
     "STUDIES",
     "ArtifactCard",
+    "BackupError",
+    "BackupReport",
+    "BackupStatus",
+    "Backups",
     "CallError",
     "Change",
     "ChangedBy",
@@ -125,6 +133,7 @@ __all__ = [
     "ConflictError",
     "Diagnosis",
     "Durability",
+    "Happening",
     "HostEntries",
     "Inspector",
     "Invalidation",
@@ -146,6 +155,7 @@ __all__ = [
     "PackagedSkill",
     "PrefixDeparture",
     "PrefixReport",
+    "PushReport",
     "ReadError",
     "ReadResult",
     "RebuildReport",
@@ -189,9 +199,11 @@ __all__ = [
     "compare_requests",
     "described",
     "get_model",
+    "init_backups",
     "inspect_store",
     "is_context_overflow",
     "is_retryable",
+    "list_backups",
     "list_models",
     "load_models",
     "normalise_cwd",

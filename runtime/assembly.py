@@ -38,6 +38,7 @@ from ..store import (
     normalise_cwd,
     shown,
 )
+from .backups import Backups
 from .host_log import note_pending_fork
 from .inspection import inspect_store
 from .joining import leave_store
@@ -62,6 +63,7 @@ class Runtime:
     _settings: Settings
     _events: deque[RuntimeEvent]
     prompts: PromptDesk
+    _pusher: ActorRef
     _closing: trio.Lock = attrs.field(factory=trio.Lock)
     _report: CloseReport | None = None
     _is_closing: bool = False
@@ -70,7 +72,9 @@ class Runtime:
     _sessions: SessionTable = attrs.field(
         init=False,
         default=attrs.Factory(
-            lambda self: SessionTable(self._world, self._state, self._supervisor, self._store, self._settings),
+            lambda self: SessionTable(
+                self._world, self._state, self._supervisor, self._store, self._settings, self._pusher
+            ),
             takes_self=True,
         ),
     )
@@ -92,6 +96,11 @@ class Runtime:
     def events(self) -> tuple[RuntimeEvent, ...]:
         """The newest events, oldest first (at most 1,000 are kept)."""
         return tuple(self._events)
+
+    @property
+    def backups(self) -> Backups:
+        """Backups of the store with Git."""
+        return Backups(self._pusher, self.check)
 
     @property
     def hub(self) -> WatchHub:

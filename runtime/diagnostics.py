@@ -21,8 +21,8 @@ from ..store.projection import Verdict
 Category = Literal["invalid-patch", "publication-conflict", "finalization", "barrier-block"]
 DIAGNOSTICS_FILE: Final = "logs/strataflow.jsonl"
 
-# Adds a line to the log; raises StoreError or OSError.
-Append = Callable[[bytes], None]
+# Adds a line to the log; False if there is no place for one. Raises StoreError or OSError.
+Append = Callable[[bytes], bool | None]
 _WITHDRAWN = ("E_ABORTED", "E_CLOSED", "E_OFF")
 
 
@@ -38,8 +38,8 @@ class LogFile:
     agent_dir: str
     store: str
 
-    def append(self, line: bytes) -> None:
-        """Add a line. Blocks for as long as a small file operation takes.
+    def append(self, line: bytes) -> bool:
+        """Add a line, unless it would lie in the store. Blocks for as long as a small file operation takes.
 
         Raises:
           StoreError: E_DISK; E_CORRUPT for a link or a folder where the file should be.
@@ -47,12 +47,13 @@ class LogFile:
         root = resolve_root(self.agent_dir)
         path = f"{root}/{DIAGNOSTICS_FILE}"
         if path.startswith(self.store.rstrip("/") + "/"):
-            return
+            return False
         disk = RealDisk(root)
         if disk.stat(path) is None:
             os.makedirs(root, 0o700, exist_ok=True)
             disk.make_folder(path.rpartition("/")[0])
         disk.append(path, line)
+        return True
 
 
 @final
@@ -72,23 +73,32 @@ class Diagnostics:
 
     def note(self, cell: SessionCell, category: Category, error: str, **more: Any) -> None:
         """Log one record. ``more``: content, input, tool, toolCallId, batchToolNames, as far as they apply."""
+        self._write(cell.session_id, cell.cwd, category, error, more)
+
+    def note_backup(self, owner: str | None, error: str) -> bool:
+        """Log that a backup or a push failed, for the session of this name if it was one's. Whether it was written."""
+        _, cwd, session_id = (owner or "\0\0").split("\0", 2)
+        return self._write(session_id, cwd, "publication-conflict", error, {})
+
+    def _write(self, session_id: str, cwd: str, category: Category, error: str, more: Mapping[str, Any]) -> bool:
         if self.append is None:
-            return
+            return False
         at = datetime.fromtimestamp(self.now_ms() / 1000, UTC).isoformat(timespec="milliseconds")
         record: Json = {
             "at": at.replace("+00:00", "Z"),
-            "sessionId": cell.session_id,
-            "cwd": cell.cwd,
+            "sessionId": session_id,
+            "cwd": cwd,
             "category": category,
             "error": error,
             **more,
         }
         try:
-            self.append(_line(record))
+            return self.append(_line(record)) is not False
         except (StoreError, OSError) as failure:
             if not self._has_failed:
                 self.report("diagnostics-failed", error=failure)
             self._has_failed = True
+            return False
 
     @contextmanager
     def of_patch(self, cell: SessionCell, arguments: Any, call_id: str | None) -> Iterator[None]:

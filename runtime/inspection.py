@@ -39,6 +39,8 @@ from ..store import (
     unlock,
 )
 from ..store.artifacts import ArtifactCard, Match, check_tags, list_cards, registered_paths
+from ..store.backup import BackupStatus
+from ..store.repository import has_repository, read_record
 from .places import agent_folder, store_folder
 from .session_log import LOG_LIMIT_DEFAULT
 from .sources import look_at
@@ -126,6 +128,18 @@ class Inspector:
             raise error
         seen = {path: look_at(path) for path in registered_paths(view.scopes)}
         return list_cards(view.scopes, seen, tags, match)
+
+    def backup_status(self) -> BackupStatus:
+        """What was backed up and pushed last, what failed last, and whether something is due.
+
+        Raises:
+          BackupError: E_REPOSITORY for a ``.git`` that is a link.
+          StoreError: the store can not be read.
+        """
+        ground = self._ground
+        record = read_record(ground.disk, ground.layout)
+        has_one = has_repository(ground.disk, ground.layout)
+        return BackupStatus(has_one, has_one and record.seen < self._reader.journal.view(None).head, record)
 
     def diagnose(self) -> Diagnosis:
         """Everything that can be said of the store by looking. What can not be read is a finding."""

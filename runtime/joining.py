@@ -13,7 +13,9 @@ from ..actors import (
     Clock,
     Ids,
     JournalBell,
+    NoProcesses,
     PollingBell,
+    Processes,
     Sources,
     StoreWorld,
     Threads,
@@ -65,7 +67,8 @@ class Seams:
     sources: Sources
     open_bell: Callable[[Ground], JournalBell] = lambda ground: PollingBell()
     # Adds a line to the diagnostics log, if the operator wants one.
-    append_log: Callable[[bytes], None] | None = None
+    append_log: Callable[[bytes], bool | None] | None = None
+    processes: Processes = attrs.field(factory=NoProcesses)
 
 
 @attrs.frozen

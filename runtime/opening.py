@@ -9,7 +9,17 @@ from typing import Any
 
 import trio
 
-from ..actors import Actor, ChildSpec, CompilerActor, StoreActor, StoreWorld, open_supervisor
+from ..actors import (
+    Actor,
+    ChildSpec,
+    CompilerActor,
+    PushDesk,
+    PusherActor,
+    StoreActor,
+    StoreWorld,
+    Threads,
+    open_supervisor,
+)
 from ..store import (
     HISTORY_LIMIT_MAX,
     ConfigError,
@@ -31,6 +41,7 @@ from .bell import open_bell
 from .diagnostics import Diagnostics, LogFile
 from .joining import Choices, Seams, join_store, leave_store
 from .places import agent_folder, store_folder
+from .processes import SystemProcesses
 from .prompt_desk import PromptDesk
 from .reports import CLOSE_DEADLINE_S, EVENTS_MAX, RuntimeEvent
 from .sources import FileSources
@@ -70,12 +81,26 @@ async def open_runtime(
     root = store_folder(store) if store is not None else store_folder(agent_folder(agent_dir) + "/state-flow")
     above = root.rpartition("/")[0] or "/"
     locks = FlockLocks(above)
-    ground = Ground(RealDisk(above), locks, RealProcessTable(), Layout(root))
     async with open_threads(locks) as threads:
-        log = LogFile(agent_folder(agent_dir), root)
-        seams = Seams(ground, threads, SystemClock(), RandomIds(), _open_journal, FileSources(), open_bell, log.append)
+        seams = real_seams(agent_folder(agent_dir), root, locks, threads)
         async with open_runtime_in(seams, durability, history_limit, share_with_pi) as runtime:
             yield runtime
+
+
+def real_seams(agent: str, root: str, locks: FlockLocks, threads: Threads) -> Seams:
+    """The real world around the store ``root``, of the agent directory ``agent``."""
+    ground = Ground(RealDisk(locks.root), locks, RealProcessTable(), Layout(root))
+    return Seams(
+        ground,
+        threads,
+        SystemClock(),
+        RandomIds(),
+        _open_journal,
+        FileSources(),
+        open_bell,
+        LogFile(agent, root).append,
+        SystemProcesses(),
+    )
 
 
 def _open_journal(ground: Ground, level: Durability) -> Journal:
@@ -106,14 +131,21 @@ async def open_runtime_in(
             compiler = await supervisor.start(ChildSpec("compiler", lambda: CompilerActor(seams.sources)))
             append = seams.append_log if settings.logging else None
             diagnostics = Diagnostics(append, world.clock.wall_ms, report)
+            failures = Diagnostics(seams.append_log, world.clock.wall_ms, report)  # whatever the operator chose (4.3.5)
+            desk = PushDesk(world, state, actor, seams.processes, failures.note_backup)
+            pusher = await supervisor.start(ChildSpec("pusher", _pusher_starter(desk)))
             prompts = PromptDesk(world, ArtifactsDesk(compiler, seams.sources, report), diagnostics)
-            runtime = Runtime(world, state, supervisor, actor, settings, events, prompts)
+            runtime = Runtime(world, state, supervisor, actor, settings, events, prompts, pusher)
             yield runtime
         finally:
             # Without the shield a cancelled program would leave its lock towards Pi behind. It ends: both calls are
             # bounded, and the deadline holds for whatever hangs.
             with trio.CancelScope(shield=True, deadline=trio.current_time() + CLOSE_DEADLINE_S):
                 await (leave_store(world, state) if runtime is None else runtime.aclose())
+
+
+def _pusher_starter(desk: PushDesk) -> Callable[[], Actor]:
+    return lambda: PusherActor(desk)
 
 
 def _store_starter(world: StoreWorld, state: MemoryStore) -> Callable[[], Actor]:

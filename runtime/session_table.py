@@ -25,8 +25,10 @@ from ..actors import (
     HostRecorder,
     SessionActor,
     SessionCell,
+    Settled,
     StoreWorld,
     Supervisor,
+    Withdraw,
 )
 from ..store import (
     HostEntries,
@@ -64,6 +66,7 @@ class SessionTable:
     _supervisor: Supervisor
     _store: ActorRef
     _settings: Settings
+    _pusher: ActorRef
     is_closing: bool = False
     # Who is opening a session, and which.
     _attaching: dict[trio.CancelScope, Key] = attrs.field(factory=dict, init=False)
@@ -106,14 +109,27 @@ class SessionTable:
     def _new_cell(self, cwd: str, session_id: str, opening: Opening) -> SessionCell:
         world = self._world
         host = HostRecorder(session_id, opening.entries, world.clock.wall_ms, world.report)
-        return SessionCell(
+
+        def changed(name: str) -> None:
+            world.hub.wake_those_of(name)
+            if cell.mode == "off":
+                self._tell_pusher(Withdraw(name))
+
+        cell = SessionCell(
             cwd,
             session_id,
-            on_change=world.hub.wake_those_of,
+            on_change=changed,
+            on_settled=lambda name: self._tell_pusher(Settled(name)),
             fork_from=opening.fork_from,
             memory=self._state,
             host=host,
         )
+        return cell
+
+    def _tell_pusher(self, message: Settled | Withdraw) -> None:
+        """Never waits: a run is not held up by its backup. One that is closing has no use for news."""
+        with suppress(trio.WouldBlock, StoreError):
+            self._pusher.tell_nowait(message)
 
     def _starter(self, cell: SessionCell, mode: Mode | None) -> Callable[[], Actor]:
         settings = self._settings

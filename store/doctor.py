@@ -19,12 +19,12 @@ from .journal_reader import JournalLook, NoJournal
 from .layout import KERNEL_LOCKS, PRIVATE_FOLDER
 from .lock import lock_holder_pid
 from .membership import Ground
+from .repository.files import BACKUP_FOLDER, BACKUP_NOTE
 
 _ROUNDS_MAX = 5
-_FOLDERS = ("open", "staged", "superseded", "aside")
-_PRIVATE_NAMES = frozenset(
-    (*KERNEL_LOCKS, *".gitignore journal.db journal.db-wal journal.db-shm journal.db-journal".split(), *_FOLDERS)
-)
+_FOLDERS = ("open", "staged", "superseded", "aside", BACKUP_FOLDER)
+_FILES = (*KERNEL_LOCKS, BACKUP_NOTE, *".gitignore journal.db journal.db-wal journal.db-shm journal.db-journal".split())
+_PRIVATE_NAMES = frozenset((*_FILES, *_FOLDERS))
 
 
 def diagnose(ground: Ground, journal: JournalLook, holder: LockHolder = lock_holder_pid) -> Diagnosis:
@@ -98,7 +98,7 @@ def _members(facts: JournalFacts | None) -> tuple[object, ...]:
 
 def _private(ground: Ground) -> Iterator[Finding]:
     for name in ground.disk.list(ground.layout.private()) or ():
-        if name not in _PRIVATE_NAMES and not name.startswith("pi.lock."):
+        if name not in _PRIVATE_NAMES and not name.startswith(("pi.lock.", f"{BACKUP_NOTE}.")):
             yield Finding("note", "unknown-name", ground.layout.private(name), f"is not part of {PRIVATE_FOLDER}")
 
 

@@ -139,6 +139,11 @@ class SqliteJournal:
             sqlite.execute(done, (prepared.through,))
             sqlite.execute("delete from prepared")
 
+    def changed_since(self, through: int) -> Mapping[str, int]:
+        """See ``Journal.changed_since``."""
+        with self._upkeep.single() as sqlite:
+            return dict(sqlite.execute("select scope, through from bases where through > ?", (through,)).fetchall())
+
     def note_bases(self, bases: Mapping[str, Base]) -> None:
         """See ``Journal.note_bases``."""
         with self._upkeep.transaction() as sqlite:

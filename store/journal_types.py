@@ -174,6 +174,10 @@ class Journal(Protocol):
         now: rows may have come that were not copied aside.
         """
 
+    def changed_since(self, through: int) -> Mapping[str, int]:
+        """The scopes whose files contain more than row ``through``, as far as this journal wrote or took them over,
+        each with what its files contain."""
+
     def note_bases(self, bases: Mapping[str, Base]) -> None:
         """Remember what scopes' files are, where nothing was known. What is known stays."""
 

@@ -36,6 +36,7 @@ MEASURES = (
     "asyncio",
     "traces",
     "agents",
+    "backups",
 )
 
 

@@ -13,6 +13,7 @@ from ...store import RealDisk
 from . import (
     agents,
     asyncio_hosts,
+    backups,
     busy,
     commits,
     prompts,
@@ -53,6 +54,7 @@ MEASURES: Mapping[str, Measure] = {
     "asyncio": asyncio_hosts.asyncio_hosts,
     "traces": traces.traces,
     "agents": agents.agents,
+    "backups": backups.backups,
 }
 
 

@@ -194,6 +194,9 @@ class SimulatedJournal:
             bases = {**self._state.bases, **prepared.after}
             self._commit(attrs.evolve(self._state.with_facts(checkpointed_through=done), bases=bases, prepared=None))
 
+    def changed_since(self, through: int) -> Mapping[str, int]:
+        return {scope: base.through for scope, base in self._state.bases.items() if base.through > through}
+
     def note_bases(self, bases: Mapping[str, Base]) -> None:
         with self._journals.mutex:
             self._commit(attrs.evolve(self._state, bases={**bases, **self._state.bases}))

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from .. import StrataflowError
 from . import (
     artifacts_command,
+    backup_command,
     bench_command,
     checkpoint_command,
     demo_command,
@@ -38,6 +39,7 @@ COMMANDS = (
     skills_command,
     doctor_command,
     checkpoint_command,
+    backup_command,
     unlock_command,
     sessions_command,
     simulate_command,

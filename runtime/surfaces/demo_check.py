@@ -98,7 +98,7 @@ def count_parsed(store: Path) -> int:
     """Parse every canonical file and return how many there are. Raises ValueError that names a bad one."""
     count = 0
     for file in sorted(store.rglob("*.json*")):
-        if ".strataflow" in file.parts:
+        if not {".strataflow", ".git"}.isdisjoint(file.parts):
             continue
         lines = [line for line in file.read_bytes().splitlines() if line.strip()]
         for text in lines if file.suffix == ".jsonl" else [file.read_bytes()]:

@@ -1,7 +1,8 @@
 """``strataflow demo``: the main job in one command, and the proof that it was done.
 
 Processes with several sessions each patch one store at the same time; one of them is killed in the middle and
-replaced; then everything that was acknowledged is looked for. The store stays, to be looked at.
+replaced; then everything that was acknowledged is looked for. Meanwhile a remote receives backups, and a clone of it is
+compared with the store. Everything stays, to be looked at.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from typing import Any
 import attrs
 
 from .. import Json, compact, inspect_store, pretty
+from .demo_backup import BackupVerdict, DemoBackups
 from .demo_check import Verdict, count_parsed, judge, read_claims, read_state
 from .demo_plan import CWD, Plan, session_name
 from .demo_run import DemoFailedError, DemoRun
@@ -38,7 +40,8 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "demo",
         help="show the main job: processes that share a store, one of them killed, nothing lost",
         description="Real processes with several sessions each patch one store at once, one is killed with SIGKILL in "
-        "the middle and replaced, and every acknowledged patch is looked for afterwards. Exit code 1 if anything is "
+        "the middle and replaced, and every acknowledged patch is looked for afterwards; a Git remote receives backups "
+        "meanwhile, and a clone of it is compared with the store. Exit code 1 if anything is "
         "missing.",
     )
     parser.add_argument("--processes", type=_count, default=plan.processes, metavar="N", help="default: %(default)s")
@@ -73,10 +76,11 @@ async def _demo(arguments: argparse.Namespace, plan: Plan, folder: Path) -> int:
     progress.say(
         f"{plan.processes} processes x {plan.sessions} sessions x {plan.patches} patches on {inspector.store_path}"
     )
-    demo = DemoRun(plan, inspector, folder, notes, arguments.durability, progress)
+    backups = DemoBackups(folder, Path(inspector.store_path), arguments.durability)
+    demo = DemoRun(plan, inspector, folder, notes, arguments.durability, progress, backups)
     started_s = time.monotonic()
     await demo.run()
-    outcome = _judged(demo)
+    outcome = _judged(demo, await backups.judge())
     outcome.report["total_seconds"] = round(time.monotonic() - started_s, 2)
     if arguments.json:
         print(compact(outcome.report))
@@ -91,6 +95,7 @@ class _Outcome:
 
     report: Json
     verdict: Verdict
+    backups: BackupVerdict
     is_fine: bool
 
     def lines(self) -> list[str]:
@@ -109,6 +114,7 @@ class _Outcome:
             _checked(f"all {report['files']} files parse", not report["bad_file"]) + f"{report['bad_file']}",
             _checked("the doctor finds nothing wrong", report["doctor_clean"]),
             *(f"    {line}" for line in report["doctor"]),
+            *_backup_lines(self.backups),
             "",
             styled(effective, "bold"),
             pretty(report["effective"]),
@@ -118,11 +124,20 @@ class _Outcome:
         ]
 
 
+def _backup_lines(found: BackupVerdict) -> list[str]:
+    if not found.is_tried:
+        return ["  --  no Git on this machine: backups were left out"]
+    text = (
+        f"{found.commits} backups in a remote, {found.pushes} pushes; a clone of it is the store ({found.files} files)"
+    )
+    return [_checked(text, not found.faults), *(f"    {fault}" for fault in found.faults[:_FAULTS_SHOWN])]
+
+
 def _checked(text: str, is_fine: bool) -> str:
     return f"  {styled('ok', 'green') if is_fine else styled('NOT SO', 'red')}  {text}"
 
 
-def _judged(demo: DemoRun) -> _Outcome:
+def _judged(demo: DemoRun, backups: BackupVerdict) -> _Outcome:
     plan, store = demo.plan, Path(demo.inspector.store_path)
     names = [session_name(process, session) for process in range(plan.processes) for session in range(plan.sessions)]
     states: dict[str, Any] = {}
@@ -137,7 +152,7 @@ def _judged(demo: DemoRun) -> _Outcome:
     diagnosis = demo.inspector.diagnose()
     is_complete = len({(claim.session, claim.number) for claim in claims if claim.seq is not None}) == plan.total
     report = {
-        "ok": not verdict.faults and not bad_file and diagnosis.is_clean and is_complete,
+        "ok": not backups.faults and not verdict.faults and not bad_file and diagnosis.is_clean and is_complete,
         "processes": plan.processes,
         "sessions": plan.sessions,
         "patches": plan.patches,
@@ -151,12 +166,13 @@ def _judged(demo: DemoRun) -> _Outcome:
         "bad_file": bad_file,
         "doctor_clean": diagnosis.is_clean,
         "doctor": [finding.line() for finding in diagnosis.findings if finding.severity in ("warning", "problem")],
+        "backups": attrs.asdict(backups),
         "session": names[0],
         "effective": demo.inspector.read(CWD, names[0], {"path": "effective"}).value,
         "store": str(store),
         "agent_dir": str(demo.agent_dir),
     }
-    return _Outcome(report, verdict, bool(report["ok"]))
+    return _Outcome(report, verdict, backups, bool(report["ok"]))
 
 
 def _states(store: Path, names: Sequence[str]) -> dict[str, Any]:

@@ -16,6 +16,7 @@ import attrs
 import trio
 
 from .. import Inspector, StoreError
+from .demo_backup import DemoBackups
 from .demo_check import read_claims
 from .demo_plan import Plan, session_name
 from .terminal import Progress
@@ -75,6 +76,7 @@ class DemoRun:
     notes_folder: Path
     durability: str
     progress: Progress
+    backups: DemoBackups
     rows: dict[int, Any] = attrs.field(factory=dict)
     acknowledged: int = 0
     seconds: float = 0.0
@@ -92,6 +94,7 @@ class DemoRun:
         with trio.move_on_after(WRITERS_DEADLINE_S) as deadline:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._look_often)
+                await self.backups.prepare()
                 for number in range(self.plan.processes):
                     await self._start(nursery, number, 0, [0] * self.plan.sessions)
                 for child in self._children:
@@ -99,6 +102,7 @@ class DemoRun:
                 began = time.monotonic()
                 for child in list(self._children):
                     await child.go()
+                nursery.start_soon(self.backups.go_on)
                 await self._is_half_done.wait()
                 await self._replace_one(nursery)
                 for child in self._children:
@@ -111,6 +115,7 @@ class DemoRun:
         if self._failure:
             raise DemoFailedError(self._failure)
         await self._look()
+        await self.backups.once()
 
     async def _start(self, nursery: trio.Nursery, process: int, life: int, begin: Sequence[int]) -> _Child:
         notes = self.notes_folder / f"writer-{process}-life-{life}.jsonl"

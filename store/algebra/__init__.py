@@ -9,6 +9,7 @@ from .cards import RUNTIME_MEMBERS, card_problem, readable_card, readable_cards
 from .compiling import NO_READS, SKILL_KIND, Compilation, SkillRead, SourceRead, source_changed, target
 from .conflicts import ChangedBy, Conflict
 from .errors import (
+    BackupError,
     CallError,
     ConfigError,
     ConflictError,
@@ -71,6 +72,7 @@ __all__ = [
     "SCOPES",
     "SKILL_KIND",
     "SKILL_REVISION",
+    "BackupError",
     "Boundary",
     "CallError",
     "ChangedBy",

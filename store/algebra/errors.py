@@ -84,6 +84,12 @@ class StoreError(StrataflowError):
     )
 
 
+class BackupError(StrataflowError):
+    """A backup or a push came to nothing. Memory is as it was, and so is the branch; the text says what to do."""
+
+    codes = frozenset({"E_REPOSITORY", "E_GIT"})
+
+
 class ConflictError(StrataflowError):
     """What a transaction has read is no longer so; nothing was stored. Run it again on memory as it is now.
 

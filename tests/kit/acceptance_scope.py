@@ -66,6 +66,11 @@ REQUIRED: Mapping[str, list[str]] = {
         *_store(("6.4", _all(7)), ("6.5", _all(5)), ("6.6", _all(2))),
         *numbered("case store ", (85, 102), (123, 127), (132, 134)),
     ],
+    "Backups with Git": [
+        "store 4.2.6",
+        *_store(("5.1", _all(3)), ("5.2", _all(11)), ("5.3", _all(3)), ("5.4", _all(9))),
+        *numbered("case store ", (103, 122)),
+    ],
     "Benchmarks of the agent": numbered("B", (1, 15)),
     **OF_RESOURCES,
     "Session trees": [
@@ -87,8 +92,4 @@ NOT_TAKEN_OVER: Mapping[str, str] = {
     "store 3.2.5": "There is no precomputed replay: calls are staged again on the present state (Ours-3)",
 }
 
-LATER: tuple[tuple[str, str], ...] = (
-    ("L23", "commands of a host"),
-    ("store 4.2.6", "backups beside fences"),
-    ("store 5.1.1-5.1.3, store 5.2.1-5.2.11, store 5.3.1-5.3.3, store 5.4.1-5.4.9, case store 103-122", "Git backup"),
-)
+LATER: tuple[tuple[str, str], ...] = (("L23", "commands of a host"),)

@@ -8,7 +8,7 @@
     runtime/resources its pure modules, and runtime/resources/compaction, are pure and may serve the agent's step
     actors           the store's doors             (trio begins here; no files, no processes)
     store            itself                        (no event loop, no clock)
-    store/projection, store/artifacts, store/algebra                (pure)
+    store/projection, store/artifacts, store/backup, store/algebra  (pure)
 """
 
 from __future__ import annotations
@@ -57,7 +57,9 @@ _TRIO_WORLD = frozenset(
 )
 _STORE = "strataflow.store"
 # The store layer has more doors, of its pure parts and of session trees: one list of names would be too long to read.
-_STORE_DOORS = frozenset({_STORE, *(f"{_STORE}.{part}" for part in "artifacts projection trace".split())})
+_STORE_DOORS = frozenset(
+    {_STORE, *(f"{_STORE}.{part}" for part in "artifacts backup projection repository trace".split())}
+)
 _ACTORS = "strataflow.actors"
 _RUNTIME = "strataflow.runtime"
 _SIMULATION = f"{_RUNTIME}.simulation"
@@ -75,6 +77,7 @@ ARTIFACTS = _pure("artifacts", frozenset(), frozenset({f"{_STORE}.algebra", f"{_
 PROJECTION = _pure(
     "projection", frozenset({f"{_STORE}.artifacts"}), frozenset({f"{_STORE}.algebra", f"{_STORE}.projection"})
 )
+BACKUP = _pure("backup", frozenset(), frozenset({f"{_STORE}.algebra", f"{_STORE}.backup"}))
 STORE = Layer(
     "store",
     frozenset(),
@@ -169,6 +172,7 @@ def layer_of(path: str) -> Layer:
         ("store/algebra/", ALGEBRA),
         ("store/artifacts/", ARTIFACTS),
         ("store/projection/", PROJECTION),
+        ("store/backup/", BACKUP),
         ("store/", STORE),
         ("actors/", ACTORS),
         ("runtime/surfaces/", SURFACES),

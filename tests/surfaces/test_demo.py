@@ -109,6 +109,10 @@ def test_the_demo_kills_a_process_and_finds_everything(tmp_path: Path) -> None:
     assert report["killed"]["pid"] != report["killed"]["replacement_pid"]
     assert report["doctor_clean"] is True
     assert report["files"] == 3 + 3 + 4 * 5
+    backups = report["backups"]
+    assert backups["faults"] == []
+    assert backups["files"] == report["files"]
+    assert backups["commits"] >= 1
     assert report["effective"]["working"]["progress"].startswith("w0-s0 patch 19")
     assert Path(report["store"]).is_dir()
     # Not even a real store passes once a value in it is another one.
@@ -129,6 +133,7 @@ def test_the_demo_shows_people_what_it_did_and_can_leave_nothing(tmp_path: Path)
     assert done.returncode == 0, done.stderr
     assert "10 patches acknowledged" in done.stdout
     assert "the doctor finds nothing wrong" in done.stdout
+    assert "a clone of it is the store" in done.stdout
     assert "got SIGKILL" in done.stderr
     assert "\x1b" not in done.stdout + done.stderr
     assert not (tmp_path / "agent").exists()

@@ -39,8 +39,8 @@ _LIMITS = (
 )
 _NOT_MEASURED = {
     "trajectory": ("requests of a real provider",),
-    "lifecycle": ("publishing with Git, which does not exist yet", "packaged resources", "a running Pi"),
-    "publishers": ("publishing with Git, which does not exist yet", "a running Pi"),
+    "lifecycle": ("backups with Git, which the measure `backups` has", "packaged resources", "a running Pi"),
+    "publishers": ("backups with Git, which the measure `backups` has", "a running Pi"),
 }
 
 
