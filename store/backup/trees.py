@@ -85,6 +85,8 @@ def new_trees(listing: Listing, changes: Mapping[str, Entry | None], *, oid_char
     for folder in sorted(touched, key=lambda folder: (-folder.count("/") - bool(folder), folder)):
         entries = folders.get(folder, {})
         parent, _, name = folder.rpartition("/")
+        if folder and folders[parent][name].kind != "tree":
+            continue  # a file stands there now
         if not entries and folder:
             _put(folders, parent, name, None)
             continue

@@ -197,6 +197,14 @@ class JournalConformance:
         assert journal.view(None, ["", CWD]).bases == {"": first, CWD: second}
         journal.close()
 
+    def test_the_scopes_are_told_whose_files_hold_more_than_a_row(self, world: JournalWorld) -> None:
+        journal = world.open()
+        journal.note_bases({"": Base({"f": "1"}, 5, 0), CWD: Base({"f": "2"}, 7, 0), SESSION: Base({"f": "3"}, 0, 0)})
+        assert journal.changed_since(0) == {"": 5, CWD: 7}
+        assert journal.changed_since(5) == {CWD: 7}
+        assert journal.changed_since(7) == {}
+        journal.close()
+
     @holds("J1")
     def test_pruning_never_takes_the_newest_row_nor_what_is_not_in_files(self, world: JournalWorld) -> None:
         journal = world.open()
