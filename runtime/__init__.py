@@ -64,6 +64,7 @@ from .host_log import JsonlEntries, MemoryEntries
 from .inspection import Inspector, inspect_store
 from .model_tools import MEMORY_TOOLS, ToolDeclaration, active_tools, shown_call
 from .opening import open_runtime
+from .owned_tree import OwnedTree
 from .places import agent_folder, store_folder
 from .reports import CLOSE_DEADLINE_S, CloseReport, RuntimeEvent
 from .requests import Outcome, check_request_id
@@ -112,6 +113,7 @@ __all__ = [
     "NativeCompaction",
     "Outcome",
     "OutlineRow",
+    "OwnedTree",
     "PrefixDeparture",
     "PrefixReport",
     "ReadError",
