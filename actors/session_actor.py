@@ -39,6 +39,8 @@ class SessionActor(SessionMemory):
     async def run(self, mailbox: Mailbox, task_status: trio.TaskStatus[None]) -> None:
         """Open the session, then serve."""
         await self._attach()
+        if self.cell.tree is not None:
+            await self.cell.tree.settle()  # whoever looks into the tree finds what memory has noted
         task_status.started()
         await serve(mailbox, self._handle)
 

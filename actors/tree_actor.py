@@ -101,6 +101,10 @@ class TreeCell:
         value: T = answer.value
         return value
 
+    async def settle(self) -> None:
+        """Wait until all that was asked for and told before has been carried out."""
+        await self.ask(TraceTree.get_leaf_id)
+
     async def look(self) -> None:
         """Read what the selected branch says of memory."""
         self.entries = await self.ask(entries_for_memory)
