@@ -44,6 +44,7 @@ from ..store import (
 )
 from ..store.trace import TraceTree
 from .diagnostics import Diagnostics
+from .host_log import note_pending_fork
 from .tree_shelf import TreeShelf
 
 # Working directory and id of a session.
@@ -138,6 +139,8 @@ class SessionTable:
             owned.ref = await self._supervisor.start(ChildSpec(_tree_name(cell), lambda: TreeActor(owned)))
             cell.tree = cell.host.entries = owned
             cell.context.on_run = owned.follow_run
+            if opening.fork_from is not None and opening.mode == "off":
+                note_pending_fork(owned, cell.session_id, opening.fork_from, self._world.clock.wall_ms())
             return await self._supervisor.start(ChildSpec(_name(cell), starter))
         except BaseException:
             # Without the shield a cancelled opening would leave an actor that nobody asked for, or the file of a child

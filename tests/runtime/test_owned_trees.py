@@ -1,11 +1,9 @@
-"""A session that owns its tree: how it comes by it, what memory notes in it, and what beside runs of other processes."""
+"""A session that owns its tree: how it comes by it, what memory notes in it, and what others add beside it."""
 
 from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,32 +11,11 @@ import pytest
 
 from kit.hand_stores import CWD
 from kit.holds import holds
+from kit.owned_trees import file_of, notes_in, opened, tree_of
 from kit.runtimes import refused
 from kit.session_trees import assistant, objects, user
-from strataflow import OwnedTree, Runtime, Session, SessionTree, StoreError, open_runtime
+from strataflow import OwnedTree, SessionTree, StoreError
 from strataflow.store import cwd_key
-
-
-@asynccontextmanager
-async def opened(root: Path, **options: Any) -> AsyncIterator[Runtime]:
-    async with open_runtime(str(root), **{"durability": "process", **options}) as runtime:
-        yield runtime
-
-
-def tree_of(session: Session) -> OwnedTree:
-    assert session.tree is not None
-    return session.tree
-
-
-def file_of(session: Session) -> str:
-    path = tree_of(session).get_session_file()
-    assert path is not None
-    return path
-
-
-def notes_in(path: str) -> list[Any]:
-    """What memory has noted in a session file, oldest first."""
-    return [entry["data"] for entry in objects(path) if entry.get("customType", "").startswith("state-flow")]
 
 
 @holds("Ours-19", "store 6.3.1")
