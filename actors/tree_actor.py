@@ -133,9 +133,9 @@ class TreeCell:
             self._failed(error)
 
     async def fork(self, session_id: str, now_ms: int) -> TraceTree:
-        """A tree of its own with the path to the leaf; its file, if this one may have one, is written.
+        """A tree of its own with the path to the leaf. Its file, if this one may have one, is still to be written.
 
-        Cancellation as ``ask``. Raises StoreError E_CHANGED, E_DISK.
+        Cancellation as ``ask``.
         """
 
         def forked(tree: TraceTree) -> TraceTree:
@@ -143,10 +143,9 @@ class TreeCell:
             if leaf is None:
                 child.new_session(session_id, tree.get_session_file(), timestamp_ms=now_ms)
             else:
-                child.create_branched_session(leaf, session_id=session_id, timestamp_ms=now_ms)
+                child.create_branched_session(leaf, session_id=session_id, timestamp_ms=now_ms, is_deferred=True)
             child.end_run()
             child.adopt(*self._before)
-            child.write_now()
             return child
 
         return await self.ask(forked)

@@ -8,9 +8,11 @@ so that two processes that open one new session make one file of it.
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from typing import Final, Literal, final
 
 import attrs
+import trio
 
 from ..actors import Clock, Ids, Threads, TreeCell
 from ..store import (
@@ -77,28 +79,42 @@ class TreeShelf:
             lock.close()
 
     async def fork(self, parent: TreeCell, child_id: str) -> TraceTree:
-        """A child's tree: the path to the parent's leaf, in a file beside the parent's.
+        """A child's tree: the path to the parent's leaf, in a file beside the parent's, which is written.
 
-        Cancellation as ``open``.
+        If it raises Cancelled, there is no file.
 
         Raises:
           CallError: E_SHAPE for an id that no file can be named after.
           StoreError: E_BRANCH if a session of this id is there; E_CHANGED, E_DISK.
         """
         check_id(child_id)
-        folder = parent.tree.get_session_dir()
+        tree = await parent.fork(child_id, self.clock.wall_ms())
+        folder = tree.get_session_dir()
         if not folder:
-            return await parent.fork(child_id, self.clock.wall_ms())
+            return tree
+        made: list[TraceTree] = []
+
+        def write() -> None:
+            taken = self._files(folder, child_id)
+            if taken:
+                text = f"session {shown(child_id)} has a session file, {taken[0]}: fork to an id that nobody has"
+                raise StoreError("E_BRANCH", text, path=taken[0])
+            tree.write_now()
+            made.append(tree)
+
         lock = self.ground.locks.open(self._lock_path(folder))
         try:
             async with held(self.threads, lock):
-                taken = await self.threads.work(lambda: self._files(folder, child_id))
-                if taken:
-                    text = f"session {shown(child_id)} has a session file, {taken[0]}: fork to an id that nobody has"
-                    raise StoreError("E_BRANCH", text, path=taken[0])
-                return await parent.fork(child_id, self.clock.wall_ms())
+                await self.threads.work(write)
+        except trio.Cancelled:
+            # Without the shield the file of a child that was not made would stay. It ends: it takes one file away.
+            with trio.CancelScope(shield=True), suppress(StoreError):
+                for child in made:
+                    await self.discard(child)
+            raise
         finally:
             lock.close()
+        return tree
 
     async def discard(self, tree: TraceTree) -> None:
         """A fork came to nothing: its file goes."""

@@ -210,10 +210,10 @@ class GrowingTree(ReadableTree):
             self._file = SessionFile(path, self._seams, self._durability, self._tell)
         self._tree, self._texts = Tree(), Texts(self._file)
 
-    def _fill(self, lines: list[bytes]) -> None:
+    def _fill(self, lines: list[bytes], *, is_deferred: bool) -> None:
         """Take over entries, the last of them as leaf."""
         entries: list[Entry] = [value_of(line) for line in lines]
-        if self._file is not None and any(map(self._is_first_write, entries)):
+        if not is_deferred and self._file is not None and any(map(self._is_first_write, entries)):
             self._create(lines)
         else:
             for line, found in zip(lines, entries, strict=True):
