@@ -33,6 +33,7 @@ PUBLIC_NAMES = {
     "Mode",
     "NativeCompaction",
     "Outcome",
+    "OwnedTree",
     "PrefixDeparture",
     "PrefixReport",
     "ReadError",
