@@ -18,7 +18,6 @@ from .ending import Check, look_at_everything
 from .fault_plan import FaultPlan
 from .history import Violation
 from .patience import DEADLINE_S, Impulse
-from .process import Process
 from .report import Report
 from .script import scripted
 from .seams import hash_of
@@ -69,18 +68,10 @@ def simulate(
     async def run() -> None:
         world = World(seed, plan, clock.current_time, processes, writers, durability)
         worlds.append(world)
-        trees = SessionFiles(
-            seed, session_files, steps // max(1, session_files), durability, lambda: len(world.history.cuts)
-        )
-
-        async def both(process: Process) -> None:
-            async with trio.open_nursery() as nursery:
-                nursery.start_soon(chosen, process)
-                if session_files:
-                    nursery.start_soon(trees.live, process, processes)
-
+        share = steps // max(1, session_files)
+        trees = SessionFiles(seed, session_files, share, durability, lambda: len(world.history.cuts))
         with _hearing(world), trio.move_on_after(DEADLINE_S) as limit:
-            await world.live(both if session_files else chosen, limit)
+            await world.live(trees.beside(chosen, processes), limit)
             await look_at_everything(world, check)
             for text in trees.judge(world.grounds.machine):
                 world.found("session-file", text)

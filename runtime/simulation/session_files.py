@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import functools
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Any, Final, cast, final
 
 import attrs
@@ -106,11 +106,20 @@ class SessionFiles:
     def __attrs_post_init__(self) -> None:
         self._left = dict.fromkeys(range(self.clients), self.steps)
 
-    async def live(self, process: Process, processes: int) -> None:
-        """The clients of one process, until they have nothing left to do."""
-        async with trio.open_nursery() as nursery:
-            for number in range(process.number, self.clients, processes):
-                nursery.start_soon(self._client, process, number)
+    def beside(
+        self, workload: Callable[[Process], Awaitable[None]], processes: int
+    ) -> Callable[[Process], Awaitable[None]]:
+        """A workload together with the clients of each process, until they have nothing left to do."""
+        if not self.clients:
+            return workload
+
+        async def both(process: Process) -> None:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(workload, process)
+                for number in range(process.number, self.clients, processes):
+                    nursery.start_soon(self._client, process, number)
+
+        return both
 
     async def _client(self, process: Process, number: int) -> None:
         chance = random.Random(hash_of(self.seed, number, process.life, 17))
