@@ -90,6 +90,7 @@ from .models import (
     register_model,
 )
 from .opening import open_runtime
+from .owned_tree import OwnedTree
 from .packaged_skills import PackagedSkill, packaged_skills
 from .places import agent_folder, store_folder
 from .reports import CLOSE_DEADLINE_S, CloseReport, RuntimeEvent
@@ -152,6 +153,7 @@ __all__ = [
     "NativeCompaction",
     "Outcome",
     "OutlineRow",
+    "OwnedTree",
     "PackagedSkill",
     "PrefixDeparture",
     "PrefixReport",

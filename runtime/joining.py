@@ -28,11 +28,14 @@ from ..store import (
     QUEUE_LOCK,
     TURN_LOCK,
     CheckpointReport,
+    Disk,
     Durability,
+    FileParts,
     Ground,
     Journal,
     KernelLock,
     LeaveReport,
+    Locks,
     Member,
     MemoryStore,
     Stamp,
@@ -52,6 +55,17 @@ from ..store import (
 # How long leaving may take after an opening that failed.
 _LEAVE_S = 10.0
 
+
+@attrs.frozen
+class TreeGround:
+    """What session files stand on. ``folder``: of those of all working directories."""
+
+    disk: Disk
+    parts: FileParts
+    locks: Locks
+    folder: str
+
+
 OpenJournal = Callable[[Ground, Durability], Journal]
 
 
@@ -69,6 +83,8 @@ class Seams:
     # Adds a line to the diagnostics log, if the operator wants one.
     append_log: Callable[[bytes], bool | None] | None = None
     processes: Processes = attrs.field(factory=NoProcesses)
+    # Where session files are; None: this runtime keeps none.
+    trees: TreeGround | None = None
 
 
 @attrs.frozen

@@ -39,13 +39,15 @@ from .artifacts_desk import ArtifactsDesk
 from .assembly import Runtime
 from .bell import open_bell
 from .diagnostics import Diagnostics, LogFile
-from .joining import Choices, Seams, join_store, leave_store
+from .joining import Choices, Seams, TreeGround, join_store, leave_store
 from .places import agent_folder, store_folder
 from .processes import SystemProcesses
 from .prompt_desk import PromptDesk
 from .reports import CLOSE_DEADLINE_S, EVENTS_MAX, RuntimeEvent
+from .session_trees import SYSTEM_SEAMS, all_sessions
 from .sources import FileSources
 from .threads import open_threads
+from .tree_shelf import TreeShelf
 from .world import RandomIds, SystemClock, pause
 
 
@@ -100,6 +102,7 @@ def real_seams(agent: str, root: str, locks: FlockLocks, threads: Threads) -> Se
         open_bell,
         LogFile(agent, root).append,
         SystemProcesses(),
+        TreeGround(SYSTEM_SEAMS.disk, SYSTEM_SEAMS.parts, SYSTEM_SEAMS.locks, all_sessions(agent)),
     )
 
 
@@ -135,7 +138,12 @@ async def open_runtime_in(
             desk = PushDesk(world, state, actor, seams.processes, failures.note_backup)
             pusher = await supervisor.start(ChildSpec("pusher", _pusher_starter(desk)))
             prompts = PromptDesk(world, ArtifactsDesk(compiler, seams.sources, report), diagnostics)
-            runtime = Runtime(world, state, supervisor, actor, settings, events, prompts, pusher)
+            shelf = None
+            if seams.trees is not None:
+                shelf = TreeShelf(
+                    seams.trees, seams.threads, seams.clock, seams.ids, durability, seams.ground.disk, layout
+                )
+            runtime = Runtime(world, state, supervisor, actor, settings, events, prompts, pusher, shelf)
             yield runtime
         finally:
             # Without the shield a cancelled program would leave its lock towards Pi behind. It ends: both calls are

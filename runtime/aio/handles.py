@@ -29,13 +29,16 @@ from ...store import (
 )
 from ...store.artifacts import ArtifactCard, Invalidation, Match, RegisteredSkill
 from ...store.projection import Message, PrefixReport
+from ...store.trace import TraceTree
 from .. import assembly, session, transactions
+from ..call_arguments import copied
 from ..reports import CLOSE_DEADLINE_S, CloseReport, RuntimeEvent
 from ..requests import Outcome
 from ..session_log import LOG_LIMIT_DEFAULT
 from ..transactions_again import TRANSACT_ATTEMPTS
 from .bridge import Bridge
-from .work import RunContext, Transaction, TransactionContext, Watch, copied
+from .tree import OwnedTree
+from .work import RunContext, Transaction, TransactionContext, Watch
 
 T = TypeVar("T")
 
@@ -67,11 +70,17 @@ class Runtime:
         return self._inner.events
 
     async def open_session(
-        self, cwd: str, session_id: str = "main", mode: Mode | None = None, *, entries: HostEntries | None = None
+        self,
+        cwd: str,
+        session_id: str = "main",
+        mode: Mode | None = None,
+        *,
+        entries: HostEntries | None = None,
+        tree: TraceTree | bool | None = None,
     ) -> Session:
         """See there. ``entries`` is called in the other thread."""
         inner = self._inner
-        found = await self._bridge.call(lambda: inner.open_session(cwd, session_id, mode, entries=entries))
+        found = await self._bridge.call(lambda: inner.open_session(cwd, session_id, mode, entries=entries, tree=tree))
         return Session(self._bridge, found)
 
     async def checkpoint(self) -> CheckpointReport:
@@ -129,6 +138,12 @@ class Session:
     def indicator(self) -> str | None:
         """See there."""
         return self._inner.indicator
+
+    @property
+    def tree(self) -> OwnedTree | None:
+        """See there."""
+        tree = self._inner.tree
+        return None if tree is None else OwnedTree(self._bridge, tree)
 
     async def patch_state(
         self,

@@ -48,6 +48,7 @@ PUBLIC_NAMES = {
     "NativeCompaction",
     "Outcome",
     "PackagedSkill",
+    "OwnedTree",
     "PrefixDeparture",
     "PrefixReport",
     "PushReport",
