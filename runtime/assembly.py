@@ -8,15 +8,7 @@ from typing import Any, final
 import attrs
 import trio
 
-from ..actors import (
-    ActorRef,
-    Checkpoint,
-    SessionCell,
-    StoreWorld,
-    Supervisor,
-    Waits,
-    WatchHub,
-)
+from ..actors import ActorRef, Checkpoint, SessionCell, StoreWorld, Supervisor, Waits, WatchHub
 from ..store import (
     MODES,
     CallError,

@@ -15,7 +15,7 @@ from ...store import Durability, StoreError, StrataflowError
 from ..assembly import Runtime as TrioRuntime
 from ..opening import open_runtime as open_on_trio
 from .bridge import Bridge, settle
-from .handles import Runtime
+from .runtime import Runtime
 
 
 @asynccontextmanager

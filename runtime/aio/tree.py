@@ -1,4 +1,4 @@
-"""A session's tree, for asyncio. See ``handles``."""
+"""A session's tree, for asyncio. See ``session``."""
 
 from __future__ import annotations
 
