@@ -33,6 +33,7 @@ from ..reports import CLOSE_DEADLINE_S, CloseReport, RuntimeEvent
 from ..requests import Outcome
 from ..session_log import LOG_LIMIT_DEFAULT
 from ..transactions_again import TRANSACT_ATTEMPTS
+from .backups import Backups
 from .bridge import Bridge
 from .work import RunContext, Transaction, TransactionContext, Watch
 
@@ -64,6 +65,11 @@ class Runtime:
     def events(self) -> tuple[RuntimeEvent, ...]:
         """See there."""
         return self._inner.events
+
+    @property
+    def backups(self) -> Backups:
+        """See there."""
+        return Backups(self._bridge, self._inner.backups)
 
     async def open_session(
         self, cwd: str, session_id: str = "main", mode: Mode | None = None, *, entries: HostEntries | None = None
