@@ -1,4 +1,4 @@
-"""Backups with Git, for asyncio. See ``strataflow.Backups``, whose docstrings count here too."""
+"""Backups for asyncio: the calls of ``strataflow.Backups``, whose docstrings count here too."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from .bridge import Bridge
 
 
 @final
-@attrs.frozen(repr=False)
+@attrs.frozen(eq=False, repr=False)
 class Backups:
-    """Backups of an open store, for asyncio."""
+    """Backups of an open store, for asyncio. See ``strataflow.Backups``."""
 
     _bridge: Bridge
     _inner: backups.Backups

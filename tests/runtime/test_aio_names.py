@@ -9,6 +9,7 @@ import pytest
 
 import strataflow
 from strataflow import aio
+from strataflow.runtime.aio.backups import Backups as AioBackups
 from strataflow.runtime.aio.work import RunContext, TransactionContext
 from strataflow.runtime.run import RunContext as TrioRunContext
 from strataflow.runtime.transactions import TransactionContext as TrioTransactionContext
@@ -56,6 +57,13 @@ def test_the_calls_of_both_sides_take_the_same_arguments(name: str) -> None:
         if (name, member) not in AWAITED_ON_BOTH_SIDES:
             waits = inspect.iscoroutinefunction(call)
             assert waits == inspect.iscoroutinefunction(theirs[member]), f"{name}.{member}"
+
+
+def test_backups_of_both_sides_take_the_same_arguments() -> None:
+    ours, theirs = public_members(AioBackups), public_members(strataflow.Backups)
+    assert ours.keys() == theirs.keys()
+    for member in ("now", "wait_pushed", "status"):
+        assert shape(ours[member]) == shape(theirs[member])
 
 
 def test_opening_and_the_contexts_of_both_sides_take_the_same_arguments() -> None:
