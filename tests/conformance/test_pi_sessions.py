@@ -82,12 +82,12 @@ def in_short(context: dict[str, Any]) -> dict[str, Any]:
 
 
 @holds(
-    "case host 24",
-    "case host 33",
-    "case host 30",
-    "case host 31",
-    "case host 32",
-    "case host 40",
+    "AC-024",
+    "AC-033",
+    "AC-030",
+    "AC-031",
+    "AC-032",
+    "AC-040",
     "host 1.2.1",
     "host 1.8.2",
     "host 1.8.3",
@@ -108,7 +108,7 @@ def test_header_name_and_entries_are_as_the_original_reads_them(name: str, tree:
     assert [entry["type"] for entry in tree.get_entries()] == opened["entryTypes"]
 
 
-@holds("case host 26", "case host 43", "case host 48", "case host 49", "case host 52")
+@holds("AC-026", "AC-043", "AC-048", "AC-049", "AC-052")
 def test_branches_children_labels_and_tree_are_as_the_original_has_them(
     name: str, tree: SessionTree, same: Any
 ) -> None:
@@ -125,7 +125,7 @@ def test_branches_children_labels_and_tree_are_as_the_original_has_them(
     assert tree.get_branch("nope1234") == opened["branchUnknownId"] == []
 
 
-@holds("case host 34", "case host 44", "case host 83", "case host 84", "case host 87")
+@holds("AC-034", "AC-044", "AC-083", "AC-084", "AC-087")
 def test_every_entry_as_leaf_gives_the_branch_and_context_of_the_original(
     name: str, tree: SessionTree, same: Any
 ) -> None:
@@ -142,7 +142,7 @@ def test_every_entry_as_leaf_gives_the_branch_and_context_of_the_original(
         assert tree.get_branch_ids(leaf) == branch, leaf
 
 
-@holds("case host 85", "case host 86")
+@holds("AC-085", "AC-086")
 def test_the_entries_that_count_are_those_of_the_later_original(name: str, tree: SessionTree, same: Any) -> None:
     found = expected("context-entries")["sessions"].get(name)
     if found is None:
@@ -159,7 +159,7 @@ def test_the_entries_that_count_are_those_of_the_later_original(name: str, tree:
     assert build_context_entries(tree.get_entries(), None) == found["leafNull"]
 
 
-@holds("case host 25", "case host 39")
+@holds("AC-025", "AC-039")
 def test_opening_changes_no_file_of_the_present_version(name: str, tmp_path: Path) -> None:
     path = Path(shutil.copy(SESSIONS / f"{name}.jsonl", tmp_path))
     before = path.read_bytes()
@@ -168,7 +168,7 @@ def test_opening_changes_no_file_of_the_present_version(name: str, tmp_path: Pat
     assert [each.name for each in tmp_path.iterdir()] == [path.name]
 
 
-@holds("case host 35", "case host 36", "case host 37", "host 1.9.1", "host 1.9.2")
+@holds("AC-035", "AC-036", "AC-037", "host 1.9.1", "host 1.9.2")
 @pytest.mark.parametrize("name", ["v1-old", "v1-index-at-header"])
 def test_an_old_file_becomes_what_the_original_makes_of_it(name: str, tmp_path: Path) -> None:
     path = Path(shutil.copy(SESSIONS / f"{name}.jsonl", tmp_path))
@@ -190,11 +190,11 @@ def test_an_old_file_becomes_what_the_original_makes_of_it(name: str, tmp_path: 
 
 
 @holds(
-    "case host 16",
-    "case host 12",
-    "case host 13",
-    "case host 14",
-    "case host 15",
+    "AC-016",
+    "AC-012",
+    "AC-013",
+    "AC-014",
+    "AC-015",
     "host 1.1.1",
     "host 1.1.5",
     "host 1.3.1",
@@ -212,7 +212,7 @@ def test_every_line_written_again_is_the_same_line(path: Path) -> None:
             assert line_of(found) == line
 
 
-@holds("case host 27", "case host 28")
+@holds("AC-027", "AC-028")
 def test_a_file_without_a_header_is_refused_and_stays_as_it_is(tmp_path: Path) -> None:
     path = Path(shutil.copy(SESSIONS / "no-header.jsonl", tmp_path))
     before = path.read_bytes()
@@ -222,7 +222,7 @@ def test_a_file_without_a_header_is_refused_and_stays_as_it_is(tmp_path: Path) -
     assert path.read_bytes() == before
 
 
-@holds("case host 41")
+@holds("AC-041")
 def test_a_line_that_is_no_object_is_passed_over(tmp_path: Path) -> None:
     path = Path(shutil.copy(SESSIONS / "json-null-line.jsonl", tmp_path))
     with path.open("a") as file:
@@ -232,7 +232,7 @@ def test_a_line_that_is_no_object_is_passed_over(tmp_path: Path) -> None:
     assert [entry["id"] for entry in tree.get_entries()] == [json.loads(line)["id"] for line in entries]
 
 
-@holds("case host 89", "case host 90", "case host 91")
+@holds("AC-089", "AC-090", "AC-091")
 def test_a_folder_is_listed_as_the_original_lists_it(tmp_path: Path) -> None:
     table = expected("list")
     there = [name for name in table["files"] if (SESSIONS / name).exists()]
@@ -255,7 +255,7 @@ def test_a_folder_is_listed_as_the_original_lists_it(tmp_path: Path) -> None:
     assert told == [(done, len(there)) for done in range(1, len(there) + 1)]
 
 
-@holds("case host 88", "host 2.5.10")
+@holds("AC-088", "host 2.5.10")
 @pytest.mark.parametrize("path", WHOLE, ids=lambda path: path.stem)
 def test_a_whole_session_of_the_application_is_read_as_it_reads_it(path: Path, tmp_path: Path) -> None:
     table = json.loads(path.with_suffix("").with_suffix(".expected.json").read_text())

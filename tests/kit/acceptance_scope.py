@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from kit.acceptance_of_agents import OF_AGENTS
-from kit.acceptance_of_resources import OF_RESOURCES
+from kit.acceptance_of_resources import OF_RESOURCES, host_cases
 
 
 def numbered(prefix: str, *parts: int | tuple[int, int]) -> list[str]:
@@ -77,7 +77,7 @@ REQUIRED: Mapping[str, list[str]] = {
         *_host(("1.1", _all(5)), ("1.2", _all(3)), ("1.3", _all(4)), ("1.4", _all(7)), ("1.5", _all(7))),
         *_host(("1.6", _all(4)), ("1.7", _all(7)), ("1.8", _all(10)), ("1.9", _all(5)), ("2.1", _all(7))),
         *_host(("2.2", _all(6)), ("2.3", _all(4)), ("2.4", _all(7)), ("2.5", _all(10)), ("2.6", _all(7))),
-        *numbered("case host ", (1, 94)),
+        *host_cases(1, 94),
     ],
     "Models": ["host 3.2.5", "host 5.7.6"],
     **OF_AGENTS,
