@@ -113,8 +113,9 @@ class Agent(Queueing, Setters):
         self.max_retry_delay_s = max_retry_delay_s
         self._host = host or NoHost()
         self._clock = clock or SystemClock()
-        queue_file = None if recorder is None else QueueFile(disk or RealDisk(), recorder)
-        self._custody = Custody(queue_file, work, (ids or RandomIds()).new_id)
+        new_id = (ids or RandomIds()).new_id
+        queue_file = None if recorder is None else QueueFile(disk or RealDisk(), recorder, new_id)
+        self._custody = Custody(queue_file, work, new_id)
         self._listeners: dict[int, Listener] = {}
         self._numbers = itertools.count()
         self._run: AgentRun | None = None

@@ -16,15 +16,18 @@ Conversions, where the value does not fit the type and the type is what the sche
 
 from __future__ import annotations
 
+import functools
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ...store import shown
 
 _SHOWN_ERRORS_MAX = 8
 _DEPTH_MAX = 64
+# Making one takes longer than using it.
+_VALIDATORS_KEPT = 256
 
 
 def checked(name: str, schema: Mapping[str, Any], arguments: Any) -> Any:
@@ -32,19 +35,34 @@ def checked(name: str, schema: Mapping[str, Any], arguments: Any) -> Any:
 
     Raises ValueError with a text for the model: it begins with ``Validation failed for tool "<name>"``.
     """
-    import jsonschema  # late: it takes longer to load than everything else of an agent
-
     found = converted(schema, arguments)
-    validator = jsonschema.validators.validator_for(schema, default=jsonschema.Draft202012Validator)(schema)
-    errors = sorted(validator.iter_errors(found), key=lambda error: [str(part) for part in error.absolute_path])
+    errors = list(_validator(json.dumps(schema, default=dict)).iter_errors(found))
     if not errors:
         return found
-    lines = []
+    complaints = []
+    errors.sort(key=lambda error: [str(part) for part in error.absolute_path])
     for error in errors[:_SHOWN_ERRORS_MAX]:
         place = ".".join(str(part) for part in error.absolute_path) or "arguments"
-        lines.append(f"  - {place}: {error.message}")
-    received = json.dumps(arguments, indent=2, ensure_ascii=False, default=shown)
-    raise ValueError("\n".join([f'Validation failed for tool "{name}":', *lines, "", "Received arguments:", received]))
+        complaints.append(f"{place}: {error.message}")
+    raise refusal(name, complaints, json.dumps(arguments, indent=2, ensure_ascii=False, default=shown))
+
+
+def refusal(name: str, complaints: Sequence[str], received: str) -> ValueError:
+    """What a model is told of arguments that do not fit."""
+    lines = [f'Validation failed for tool "{name}":', *(f"  - {complaint}" for complaint in complaints)]
+    return ValueError("\n".join([*lines, "", "Received arguments:", received]))
+
+
+@functools.lru_cache(maxsize=_VALIDATORS_KEPT)
+def _validator(schema_text: str) -> Any:
+    # Late: they take longer to load than everything else of an agent.
+    import jsonschema
+    import referencing
+
+    schema = json.loads(schema_text)
+    kind = jsonschema.validators.validator_for(schema, default=jsonschema.Draft202012Validator)
+    # Without a registry of its own it would fetch what a schema refers to from the network.
+    return kind(schema, registry=referencing.Registry())
 
 
 def converted(schema: Any, value: Any, depth: int = 0) -> Any:

@@ -17,7 +17,6 @@ from .host import HostRun
 from .messages import AgentMessage, AssistantMessage
 from .model_stream import ModelRequest, StreamEvent, StreamOptions
 from .options import RunOptions, settled
-from .requesting import well_formed
 from .signals import AbortSignal
 
 ABORTED = "Request was aborted"
@@ -41,7 +40,7 @@ async def ask_model(
     if options.get_api_key is not None:
         key = await settled(options.get_api_key(options.model.provider))
     tools = [tool.described() for tool in options.tools.values()]
-    request = ModelRequest(options.system_prompt, well_formed(converted), tools)
+    request = ModelRequest(options.system_prompt, list(converted), tools)
     request = await host.before_model_call(request)
     call = _Call(options, request, options.stream_options(key or options.api_key), signal)
     answer = await call.listen(on_event)

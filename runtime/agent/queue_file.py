@@ -3,59 +3,55 @@
 A log, one JSON object a line::
 
     {"queued": id, "lane": "steering" | "follow_up", "message": {…}}
-    {"taking": id, "after": leaf id or null}     the message is about to be recorded, behind that leaf
+    {"taking": id, "entry": id of an entry}      the message is about to be recorded as this entry
     {"gone": [id, …]}                            recorded in the session file, or cleared
 
 Invariants (a crash may come between any two operations on the disk):
   K1  A message is in this file, synced, from the return of ``add`` until ``gone`` is written or the file is removed.
   K2  ``gone`` of a delivered message is written only after the entry that holds it is in the session file and synced:
       the message is never lost.
-  K3  ``taking`` is synced before the entry is appended, and says behind which leaf. So after a crash an entry behind
-      that leaf that holds this very message is its record, and the message is dropped: it is never there twice. Without
-      such an entry it was not recorded, and waits again.
-  K4  ``load`` settles every ``taking`` and writes the file anew, so that an old one can not match a later entry.
-  K5  A line that a crash cut short was never acted upon; the next line does not continue it.
+  K3  ``taking`` is synced before the entry is appended, and names the entry that it will be. So after a crash the
+      message is recorded if the session has that entry, and is dropped: it is never there twice. Else it waits again.
+  K4  A line that a crash cut short was never acted upon; the next line does not continue it.
 
-An id of the queue inside of the session entry would do for K3 as well; it would be a member that other readers of
-session files do not know.
+What lost: comparing messages, since two may be the same to the last byte; and the queue's id inside of the entry, a
+member that other readers of session files do not know.
 """
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Protocol, final
 
 import attrs
 
 from ...store import Disk, StoreError
 from .messages import AgentMessage, json_of
-from .recording import is_record_of, recorded_as
+from .recording import NewEntry, recorded_as
 from .step_types import Lane
 
 QUEUE_SUFFIX = ".queue.jsonl"
+_ENTRY_ID_CHARS = 8
 
 
 class Recorder(Protocol):
     """Where a conversation is recorded: what an agent asks of a session tree. Blocking; called from worker threads."""
 
     def get_session_file(self) -> str | None:
-        """Path of the session file; None if the session is kept in memory only."""
+        """Path of the session file, which exists once its entries are written; None if the session has none."""
 
-    def get_leaf_id(self) -> str | None:
-        """The entry that the next one will follow."""
+    def get_entry(self, entry_id: str) -> Mapping[str, Any] | None:
+        """An entry of the session, or None."""
 
-    def get_children(self, entry_id: str | None) -> Sequence[Mapping[str, Any]]:
-        """The entries behind an entry; behind none (None): those that follow nothing. Unknown id: none."""
+    def append_message(self, message: dict[str, Any], *, entry_id: str | None = None) -> str:
+        """Append a ``message`` entry at the leaf, with this id or a new one. Returns the id."""
 
-    def is_written(self, entry_id: str) -> bool:
-        """Whether the entry is in the session file, and not only in memory until the file is begun."""
-
-    def append_message(self, message: Mapping[str, Any]) -> str:
-        """Append a ``message`` entry at the leaf. Returns its id."""
-
-    def append_custom_message_entry(self, custom_type: str, content: Any, display: bool, details: Any = None) -> str:
+    def append_custom_message_entry(
+        self, custom_type: str, content: Any, display: bool, details: Any = None, *, entry_id: str | None = None
+    ) -> str:
         """Append a ``custom_message`` entry at the leaf. Returns its id."""
 
 
@@ -75,9 +71,12 @@ class QueueFile:
 
     _disk: Disk
     _recorder: Recorder
+    _new_id: Callable[[], str]
     _ids: set[str] = attrs.field(factory=set, init=False)
-    # Recorded in a tree that has not begun its file yet: queue id and entry id.
-    _unwritten: dict[str, str] = attrs.field(factory=dict, init=False)
+    # Which entry a message was or will be, and which have been recorded but not let go: the session's file may not have
+    # been begun.
+    _taken: dict[str, str] = attrs.field(factory=dict, init=False)
+    _recorded: list[str] = attrs.field(factory=list, init=False)
     _is_torn: bool = attrs.field(default=False, init=False)
 
     @property
@@ -101,20 +100,18 @@ class QueueFile:
 
     def _settled(self, data: bytes) -> list[Waiting]:
         waiting: dict[str, Waiting] = {}
-        taking: dict[str, str | None] = {}
+        taking: dict[str, str] = {}
         for entry in _entries(data):
             if "queued" in entry:
                 waiting[entry["queued"]] = Waiting(entry["queued"], entry["lane"], entry["message"])
             elif "taking" in entry:
-                taking[entry["taking"]] = entry["after"]
+                taking[entry["taking"]] = entry["entry"]
             else:
                 for queue_id in entry["gone"]:
                     waiting.pop(queue_id, None)
-        for queue_id, leaf in taking.items():
-            if queue_id in waiting:
-                message = waiting[queue_id].message
-                if any(is_record_of(child, message) for child in self._recorder.get_children(leaf)):  # K3
-                    del waiting[queue_id]
+        for queue_id, entry_id in taking.items():
+            if self._recorder.get_entry(entry_id) is not None:  # K3
+                waiting.pop(queue_id, None)
         return list(waiting.values())
 
     def _rewrite(self, path: str, data: bytes) -> None:
@@ -138,21 +135,43 @@ class QueueFile:
 
     def record(self, message: AgentMessage, queue_id: str | None) -> None:
         """Append the entry of a message to the session, and let the message go if it waited."""
-        waits = queue_id in self._ids
-        if queue_id is not None and waits and self.path is not None:
-            self._append(self.path, {"taking": queue_id, "after": self._recorder.get_leaf_id()})
-            self._disk.sync_file(self.path)  # K3
-        entry_id = self._append_entry(message)
-        if queue_id is not None and waits:
-            if entry_id is None:
-                self.remove([queue_id])
-            else:
-                self._unwritten[queue_id] = entry_id
-        try:
+        new = recorded_as(message)
+        waits = queue_id is not None and queue_id in self._ids
+        if queue_id is None or not waits:
+            self._append_entry(new, None)
+        elif new is None:
+            self.remove([queue_id])
+        else:
+            self._move(new, queue_id)
+        with suppress(StoreError):
+            # What fails here is done with the next message, or by ``load`` (K3). The entry is what counts.
             self._let_go()
-        except StoreError:
-            # The entry is appended, which is what counts. The queue learns of it with the next one, or from K3.
-            return
+
+    def _move(self, new: NewEntry, queue_id: str) -> None:
+        entry_id = self._taken.get(queue_id)
+        if entry_id is None:
+            entry_id = self._new_entry_id()
+            self._append(str(self.path), {"taking": queue_id, "entry": entry_id})
+            self._disk.sync_file(str(self.path))  # K3
+            self._taken[queue_id] = entry_id
+        # It may be there already, if an append failed in a way that left its outcome unknown.
+        if self._recorder.get_entry(entry_id) is None:
+            self._append_entry(new, entry_id)
+        self._recorded.append(queue_id)
+
+    def _let_go(self) -> None:
+        """Let go what is recorded, once the session has a file."""
+        session_file = self._recorder.get_session_file()
+        if self._recorded and session_file is not None and self._disk.stat(session_file) is not None:
+            self._disk.sync_file(session_file)  # K2
+            self._disk.sync_folder(os.path.dirname(session_file))
+            self.remove(self._recorded)
+            self._recorded = []
+
+    def _new_entry_id(self) -> str:
+        while self._recorder.get_entry(entry_id := self._new_id()[:_ENTRY_ID_CHARS]) is not None:
+            pass
+        return entry_id
 
     def remove(self, queue_ids: Sequence[str]) -> None:
         """These messages wait no longer."""
@@ -168,31 +187,23 @@ class QueueFile:
             self._is_torn = False
         self._ids = left
 
-    def _let_go(self) -> None:
-        if not self._unwritten:
-            return
-        written = [queue_id for queue_id, entry in self._unwritten.items() if self._recorder.is_written(entry)]
-        session_file = self._recorder.get_session_file()
-        if written and session_file is not None:
-            self._disk.sync_file(session_file)  # K2
-            self._disk.sync_folder(os.path.dirname(session_file))
-            self.remove(written)
-            for queue_id in written:
-                del self._unwritten[queue_id]
-
-    def _append_entry(self, message: AgentMessage) -> str | None:
-        new = recorded_as(message)
+    def _append_entry(self, new: NewEntry | None, entry_id: str | None) -> None:
         if new is None:
-            return None
-        if new.type == "message":
-            return self._recorder.append_message(new.members["message"])
+            return
         members = new.members
-        return self._recorder.append_custom_message_entry(
-            members["customType"], members["content"], members["display"], members.get("details")
+        if new.type == "message":
+            self._recorder.append_message(dict(members["message"]), entry_id=entry_id)
+            return
+        self._recorder.append_custom_message_entry(
+            members["customType"],
+            members["content"],
+            members["display"],
+            members.get("details"),
+            entry_id=entry_id,
         )
 
     def _append(self, path: str, entry: Mapping[str, Any]) -> None:
-        start = b"\n" if self._is_torn else b""  # K5
+        start = b"\n" if self._is_torn else b""  # K4
         self._is_torn = True
         self._disk.append(path, start + _line(entry))
         self._is_torn = False
@@ -213,7 +224,7 @@ def _entries(data: bytes) -> list[dict[str, Any]]:
         try:
             entry = json.loads(line)
         except ValueError:
-            continue  # K5
+            continue  # K4
         if isinstance(entry, dict) and not entry.keys().isdisjoint(("queued", "taking", "gone")):
             found.append(entry)
     return found

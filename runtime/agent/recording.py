@@ -32,16 +32,6 @@ def recorded_as(message: AgentMessage) -> NewEntry | None:
             return None
 
 
-def is_record_of(entry: Mapping[str, Any], message: AgentMessage) -> bool:
-    """Whether an entry holds exactly this message."""
-    new = recorded_as(message)
-    if new is None or entry.get("type") != new.type:
-        return False
-    if new.type == "message":
-        return bool(entry.get("message") == new.members["message"])
-    return {key: entry[key] for key in _CUSTOM_KEYS if key in entry} == new.members
-
-
 def recorded_at_start(
     *, has_messages: bool, has_level: bool, model: tuple[str, str] | None, level: str
 ) -> list[NewEntry]:

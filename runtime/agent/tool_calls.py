@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import attrs
 import trio
 
-from .arguments import checked
+from .arguments import checked, refusal
 from .events import ToolResult
 from .host import HostRun
 from .messages import AgentMessage, AssistantMessage, ToolCallBlock
@@ -49,6 +49,8 @@ class ToolCalls:
         tool = self.options.tools.get(block["name"])
         if tool is None:
             return f"Tool {block['name']} not found"
+        if "invalidArguments" in block:
+            raise refusal(tool.name, ["arguments: no JSON object"], block["invalidArguments"])
         arguments: Any = block["arguments"]
         if tool.prepare_arguments is not None:
             arguments = tool.prepare_arguments(arguments)

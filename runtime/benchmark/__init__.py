@@ -32,6 +32,7 @@ MEASURES = (
     "prompts",
     "simulated",
     "asyncio",
+    "agents",
 )
 
 

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 
 from ...store import RealDisk
-from . import asyncio_hosts, busy, commits, prompts, reading, resources, simulating, transactions, watching
+from . import agents, asyncio_hosts, busy, commits, prompts, reading, resources, simulating, transactions, watching
 from .figures import Figure
 from .rates import Progress
 from .report import Report, versions
@@ -35,6 +35,7 @@ MEASURES: Mapping[str, Measure] = {
     "prompts": prompts.prompts,
     "simulated": simulating.simulated,
     "asyncio": asyncio_hosts.asyncio_hosts,
+    "agents": agents.agents,
 }
 
 

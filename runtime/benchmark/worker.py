@@ -18,6 +18,7 @@ import trio
 from ..assembly import Runtime
 from ..transactions import Transaction
 from . import documents
+from .agents import used_agents
 from .rates import run_for
 from .sides import begin_with, open_session, opened, opened_runtime, patch
 from .studies.conversation import resume
@@ -123,6 +124,23 @@ async def resume_when_told(**arguments: Any) -> Any:
     return await resume(**arguments)
 
 
+async def idle_agents(seconds: float, agents: int) -> Any:
+    """Agents that have nothing to do: what they take of memory, processor and tasks."""
+    warm = await used_agents(10)
+    _ready()
+    gc.collect()
+    before, tasks = _resident_bytes(), trio.lowlevel.current_statistics().tasks_living
+    idle = await used_agents(agents)
+    gc.collect()
+    grown, more = _resident_bytes() - before, trio.lowlevel.current_statistics().tasks_living - tasks
+    used, started = time.process_time(), time.perf_counter()
+    await trio.sleep(seconds)
+    busy = 100 * (time.process_time() - used) / (time.perf_counter() - started)
+    assert len(idle) == agents
+    assert warm
+    return {"before_bytes": before, "grown_bytes": grown, "busy_percent": busy, "tasks": more}
+
+
 def _written_bytes() -> int:
     with open("/proc/self/io", encoding="ascii") as file:
         return next(int(line.split()[1]) for line in file if line.startswith("write_bytes"))
@@ -141,6 +159,7 @@ JOBS: dict[str, Callable[..., Awaitable[Any]]] = {
     "count": count,
     "announce": announce,
     "idle": idle,
+    "idle_agents": idle_agents,
     "resume": resume_when_told,
     "publish": publish,
 }

@@ -19,7 +19,7 @@ DEFAULTS = json.loads(
 )
 
 
-@holds("AC-155", "host 5.1")
+@holds("AC-155", "host 5.1.1", "host 5.1.2", "host 5.2.9")
 def test_a_new_agent_has_the_documented_defaults() -> None:
     agent, known = Agent(), DEFAULTS["defaults"]
     state = agent.state
@@ -83,7 +83,7 @@ async def test_steering_on_the_first_start_skips_both_parallel_calls(autojump_cl
     check_well_formed(agent.state.messages)
 
 
-@holds("AC-169", "AC-205", "host 5.6.3")
+@holds("AC-169", "host 5.6.3")
 async def test_steering_comes_before_a_follow_up_that_was_queued_first(autojump_clock: Any) -> None:
     async def queue(signal: Any) -> None:
         await agent.follow_up("F")
@@ -300,3 +300,31 @@ async def test_a_closed_agent_refuses_everything_that_would_begin_something(auto
             await call()
         assert caught.value.code == "E_AGENT_CLOSED"
     await agent.aclose()
+
+
+@holds("host 5.5.3")
+async def test_arguments_that_are_no_json_are_an_error_for_the_model(autojump_clock: Any) -> None:
+    block: Any = {"type": "toolCall", "id": "c", "name": "a", "arguments": {}, "invalidArguments": '{"x": '}
+    usage: Any = {"totalTokens": 0}
+    answer: Any = {"role": "assistant", "content": [block], "usage": usage, "stopReason": "toolUse", "timestamp": 1}
+
+    @asynccontextmanager
+    async def model(model: Any, request: Any, options: Any) -> Any:
+        async def events() -> Any:
+            whole = {**answer, "api": "a", "provider": "p", "model": "m"}
+            done = {**whole, "content": [{"type": "text", "text": "ok"}], "stopReason": "stop"}
+            yield {"type": "done", "message": whole if len(request.messages) == 1 else done}
+
+        yield events()
+
+    agent = Agent(stream_fn=model, tools=[tool("a")])
+    await agent.prompt("go")
+    assert transcript(agent)[2].startswith('toolResult: Validation failed for tool "a":')
+    assert transcript(agent)[3] == "assistant: ok"
+
+
+@holds("host 5.4.3")
+async def test_calls_of_an_answer_that_was_cut_at_its_length_are_run(autojump_clock: Any) -> None:
+    agent = agent_of({**calls("a"), "stopReason": "length"}, says("ok"), tools=[tool("a")])
+    await agent.prompt("go")
+    assert transcript(agent)[2:] == ["toolResult: a done", "assistant: ok"]

@@ -23,7 +23,7 @@ Holders = Mapping[str, list[tuple[str, str]]]
 def expanded(statement: str) -> list[str]:
     """``"T56-T58"`` is T56, T57 and T58; so are ``"case store 3-5"`` and ``"store 1.4.1-1.4.5"`` ranges."""
     head, dash, tail = statement.rpartition("-")
-    if not dash or head == "Ours" or not tail[-1].isdigit():
+    if not dash or head in ("Ours", "AC") or not tail[-1].isdigit():
         return [statement]
     prefix, first = _split(head)
     last = _split(tail)[1]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from kit.acceptance_of_agents import OF_AGENTS
+
 
 def numbered(prefix: str, *parts: int | tuple[int, int]) -> list[str]:
     """``numbered("P", (1, 3), 5)`` is P1, P2, P3 and P5."""
@@ -59,6 +61,7 @@ REQUIRED: Mapping[str, list[str]] = {
         *numbered("case store ", (85, 102), (123, 127), (132, 134)),
     ],
     "Benchmarks of the agent": numbered("B", (1, 15)),
+    **OF_AGENTS,
 }
 
 NOT_TAKEN_OVER: Mapping[str, str] = {

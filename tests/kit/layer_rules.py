@@ -121,7 +121,7 @@ FACE = Layer(
 # Single modules that differ from their folder's row.
 DECISIONS = frozenset(
     "actors/supervision.py runtime/agent/step.py runtime/agent/step_tools.py runtime/agent/step_types.py "
-    "runtime/agent/recording.py runtime/agent/requesting.py".split()
+    "runtime/agent/recording.py".split()
 )
 # The pure modules of a folder that also has others, and the others of a folder that is pure.
 PURE_OF_RESOURCES = frozenset(
@@ -143,7 +143,7 @@ EXTRA: Mapping[str, frozenset[str]] = {
     "runtime/models/client.py": frozenset({"httpx"}),
     # It is a part of pytest where there is pytest; nobody else imports it.
     "src/strataflow/pytest_plugin.py": frozenset({"pytest"}),
-    "runtime/agent/arguments.py": frozenset({"jsonschema"}),
+    "runtime/agent/arguments.py": frozenset({"jsonschema", "referencing"}),
 }
 ONLY_IN: Mapping[str, tuple[str, ...]] = {
     "orjson": ("store/codec.py",),

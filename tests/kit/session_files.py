@@ -39,28 +39,26 @@ class PlainSession:
     def get_session_file(self) -> str:
         return self._path
 
-    def get_leaf_id(self) -> str | None:
-        return self.entries[-1]["id"] if self.entries else None
+    def get_entry(self, entry_id: str) -> Mapping[str, Any] | None:
+        return next((entry for entry in self.entries if entry["id"] == entry_id), None)
 
-    def get_children(self, entry_id: str | None) -> list[dict[str, Any]]:
-        return [entry for entry in self.entries if entry["parentId"] == entry_id]
+    def append_message(self, message: dict[str, Any], *, entry_id: str | None = None) -> str:
+        return self._append({"type": "message", "message": json.loads(json.dumps(message))}, entry_id)
 
-    def is_written(self, entry_id: str) -> bool:
-        return entry_id in self._written
-
-    def append_message(self, message: Mapping[str, Any]) -> str:
-        return self._append({"type": "message", "message": json.loads(json.dumps(message))})
-
-    def append_custom_message_entry(self, custom_type: str, content: Any, display: bool, details: Any = None) -> str:
+    def append_custom_message_entry(
+        self, custom_type: str, content: Any, display: bool, details: Any = None, *, entry_id: str | None = None
+    ) -> str:
         more = {} if details is None else {"details": details}
         members = {"customType": custom_type, "content": content, "display": display, **more}
-        return self._append({"type": "custom_message", **members})
+        return self._append({"type": "custom_message", **members}, entry_id)
 
     def messages(self) -> list[Any]:
         return [entry["message"] for entry in self.entries if entry["type"] == "message"]
 
-    def _append(self, members: Mapping[str, Any]) -> str:
-        entry = {**members, "id": f"e{len(self.entries) + 1}", "parentId": self.get_leaf_id()}
+    def _append(self, members: Mapping[str, Any], entry_id: str | None) -> str:
+        assert entry_id is None or self.get_entry(entry_id) is None, "an id that is taken"
+        leaf = self.entries[-1]["id"] if self.entries else None
+        entry = {**members, "id": entry_id or f"e{len(self.entries) + 1}", "parentId": leaf}
         if self._is_late and members.get("message", {}).get("role") == "assistant":
             self._is_late = False
         if not self._is_late:

@@ -77,3 +77,12 @@ def test_what_does_not_fit_is_refused_with_the_place_and_what_was_received() -> 
 def test_arguments_that_are_no_object_are_refused_like_others() -> None:
     with pytest.raises(ValueError, match="Validation failed"):
         checked("echo", {"type": "object"}, None)
+
+
+def test_a_schema_may_refer_to_itself_but_never_to_the_network() -> None:
+    own = {"$defs": {"n": {"type": "integer"}}, "type": "object", "properties": {"a": {"$ref": "#/$defs/n"}}}
+    assert checked("echo", own, {"a": 1}) == {"a": 1}
+    with pytest.raises(ValueError, match="Validation failed"):
+        checked("echo", own, {"a": "x"})
+    with pytest.raises(Exception, match="localhost"):
+        checked("echo", {"$ref": "http://localhost:1/schema.json"}, {})
