@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from kit.acceptance_of_agents import OF_AGENTS
+from kit.acceptance_of_resources import OF_RESOURCES
 
 
 def numbered(prefix: str, *parts: int | tuple[int, int]) -> list[str]:
@@ -62,6 +63,7 @@ REQUIRED: Mapping[str, list[str]] = {
     ],
     "Benchmarks of the agent": numbered("B", (1, 15)),
     **OF_AGENTS,
+    **OF_RESOURCES,
 }
 
 NOT_TAKEN_OVER: Mapping[str, str] = {

@@ -180,7 +180,6 @@ def test_only_the_paths_of_three_tools_count_as_files() -> None:
 # -- roles ----------------------------------------------------------------------------------------------------------
 
 
-@holds("AC-208")
 @pytest.mark.parametrize("case", _ROLES["cases"], ids=case_id)
 def test_roles_are_converted_as_by_the_original(case: dict[str, Any]) -> None:
     assert convert_to_llm([case["in"]]) == case["out"]
