@@ -33,6 +33,7 @@ MEASURES = (
     "simulated",
     "asyncio",
     "agents",
+    "traces",
 )
 
 

@@ -10,7 +10,19 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 
 from ...store import RealDisk
-from . import agents, asyncio_hosts, busy, commits, prompts, reading, resources, simulating, transactions, watching
+from . import (
+    agents,
+    asyncio_hosts,
+    busy,
+    commits,
+    prompts,
+    reading,
+    resources,
+    simulating,
+    traces,
+    transactions,
+    watching,
+)
 from .figures import Figure
 from .rates import Progress
 from .report import Report, versions
@@ -36,6 +48,7 @@ MEASURES: Mapping[str, Measure] = {
     "simulated": simulating.simulated,
     "asyncio": asyncio_hosts.asyncio_hosts,
     "agents": agents.agents,
+    "traces": traces.traces,
 }
 
 

@@ -26,6 +26,8 @@ class Scale:
       changes: changes that a watcher is told of, one after the other.
       idle_s: how long the processor time of an idle process is measured, in seconds.
       worlds: simulated worlds.
+      entries: of a large session file.
+      listed: sessions of one folder.
     """
 
     rounds: int = 5
@@ -43,9 +45,21 @@ class Scale:
     changes: int = 300
     idle_s: float = 20.0
     worlds: int = 40
+    entries: int = 200_000
+    listed: int = 10_000
 
 
 FULL = Scale()
 QUICK = Scale(
-    rounds=3, round_s=0.4, commits=2_000, many=200, reads=500, increments=64, changes=100, idle_s=5.0, worlds=10
+    rounds=3,
+    round_s=0.4,
+    commits=2_000,
+    many=200,
+    reads=500,
+    increments=64,
+    changes=100,
+    idle_s=5.0,
+    worlds=10,
+    entries=20_000,
+    listed=1_000,
 )

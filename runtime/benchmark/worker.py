@@ -16,6 +16,7 @@ from typing import Any
 import trio
 
 from ..assembly import Runtime
+from ..session_trees import SessionTree
 from ..transactions import Transaction
 from . import documents
 from .agents import used_agents
@@ -141,6 +142,23 @@ async def idle_agents(seconds: float, agents: int) -> Any:
     return {"before_bytes": before, "grown_bytes": grown, "busy_percent": busy, "tasks": more}
 
 
+async def open_session_file(path: str) -> Any:
+    """Open a session file: the seconds, and the largest resident memory of the process in bytes (0: not known)."""
+    _ready()
+    before = time.perf_counter()
+    tree = SessionTree.open(path, durability="process")
+    seconds = time.perf_counter() - before
+    assert tree.get_leaf_id() is not None
+    return {"seconds": seconds, "peak_bytes": _peak_bytes()}
+
+
+def _peak_bytes() -> int:
+    if not os.path.exists("/proc/self/status"):
+        return 0
+    with open("/proc/self/status", encoding="ascii") as file:
+        return next(int(line.split()[1]) << 10 for line in file if line.startswith("VmHWM"))
+
+
 def _written_bytes() -> int:
     with open("/proc/self/io", encoding="ascii") as file:
         return next(int(line.split()[1]) for line in file if line.startswith("write_bytes"))
@@ -162,6 +180,7 @@ JOBS: dict[str, Callable[..., Awaitable[Any]]] = {
     "idle_agents": idle_agents,
     "resume": resume_when_told,
     "publish": publish,
+    "open_session_file": open_session_file,
 }
 
 

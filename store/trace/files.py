@@ -10,7 +10,8 @@ One append::
   F3  Half a line at the end is moved to ``<file>.torn`` before anything is written behind it. Without the lock it is
       only left alone: somebody may be writing it.
   F4  A file begins its life complete, under a second name, and is then linked or renamed; nobody sees half of one.
-  F5  After a write whose outcome is not known nothing is written until the file was opened anew.
+  F5  A line that could not be written or synced is cut off again. Where even that fails its fate is not known, and
+      nothing is written until the file was opened anew.
 """
 
 from __future__ import annotations
@@ -85,7 +86,13 @@ def write_whole(
         with contextlib.suppress(StoreError):
             disk.unlink(staged)
     if is_synced or replaced:
-        disk.sync_folder(folder)
+        try:
+            disk.sync_folder(folder)
+        except StoreError:
+            if not replaced:  # it is not acknowledged: another try must find the name free
+                with contextlib.suppress(StoreError):
+                    disk.unlink(path)
+            raise
 
 
 def _blocks(lines: Iterable[bytes]) -> Iterator[bytes]:
@@ -196,15 +203,11 @@ class SessionFile:
         disk = self.seams.disk
         try:
             disk.append(self.path, lead + line + b"\n")
+            if self.durability == "power":
+                disk.sync_file(self.path)
         except StoreError:
             self._take_back(start)
             raise
-        if self.durability == "power":
-            try:
-                disk.sync_file(self.path)
-            except StoreError:
-                self._is_unknown = True
-                raise
         self.end, self._lacks_newline = start + len(lead) + len(line) + 1, False
         return start + len(lead)
 
@@ -221,7 +224,9 @@ class SessionFile:
         self.tell("torn_tail", {"path": self.path, "bytes": len(tail), "aside": aside})
 
     def _take_back(self, size: int) -> None:
-        """A refused write may have left a part; whoever comes next would find half a line."""
+        """A refused write may have left a part, and a line whose sync failed may be gone after a power cut, together
+        with the line break that a later entry needs: neither may stay where others go on behind it.
+        """
         try:
             self.seams.parts.cut(self.path, size)
         except StoreError:

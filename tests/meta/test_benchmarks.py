@@ -35,6 +35,8 @@ TINY = Scale(
     changes=5,
     idle_s=0.1,
     worlds=1,
+    entries=200,
+    listed=3,
 )
 
 

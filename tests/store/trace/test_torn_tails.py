@@ -10,6 +10,7 @@ import pytest
 from kit.session_trees import FOLDER, HEADER, assistant, ids, message_line, simulated_seams, simulated_tree, user
 from strataflow.runtime.simulation import SimulatedDisk
 from strataflow.runtime.simulation.disk import ShortWrite
+from strataflow.runtime.simulation.inodes import FailedSync
 from strataflow.store import StoreError
 
 PATH = f"{FOLDER}/s.jsonl"
@@ -92,12 +93,30 @@ def test_a_refused_append_leaves_the_file_as_it_was_and_can_be_tried_again(taken
     assert ids(simulated_tree(simulated_seams(disk)).get_branch()) == ["aaaa0001", added]
 
 
-def test_after_a_failed_sync_nothing_is_written_until_the_file_is_opened_anew() -> None:
+@pytest.mark.parametrize("leaves", ["stays", "reverts", "zeros"])
+def test_an_entry_whose_sync_failed_is_taken_back_so_that_the_next_is_safe(leaves: FailedSync) -> None:
+    disk = planted(WHOLE)
+    disk.failed_sync = leaves
+    tree = simulated_tree(simulated_seams(disk))
+    disk.fail_operation(disk.operations + 8, errno.EIO)  # the sync of the first append
+    refusals, added = 0, []
+    for number in range(3):
+        try:
+            added.append(tree.append_message(user(f"{number}" * 600)))
+        except StoreError:
+            refusals += 1
+    assert (refusals, len(added)) == (1, 2)
+    for seed in range(20):
+        found = simulated_tree(simulated_seams(disk.crash("torn", seed)))
+        assert ids(found.get_branch()) == ["aaaa0001", *added]
+
+
+def test_after_a_write_of_unknown_fate_nothing_is_written_until_the_file_is_opened_anew() -> None:
     disk = planted(WHOLE)
     tree = simulated_tree(simulated_seams(disk))
 
     def fail(operation: str, _path: str) -> None:
-        if operation == "sync_file":
+        if operation in ("sync_file", "cut"):
             raise OSError(errno.EIO, "Input/output error")
 
     disk.before_operation = fail
