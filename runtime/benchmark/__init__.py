@@ -31,6 +31,7 @@ MEASURES = (
     "watching",
     "prompts",
     "simulated",
+    "streams",
     "asyncio",
     "agents",
     "traces",

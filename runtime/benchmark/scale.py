@@ -28,6 +28,7 @@ class Scale:
       worlds: simulated worlds.
       entries: of a large session file.
       listed: sessions of one folder.
+      streams, pieces: answers of models that stream at once, and the pieces of each.
     """
 
     rounds: int = 5
@@ -47,6 +48,8 @@ class Scale:
     worlds: int = 40
     entries: int = 200_000
     listed: int = 10_000
+    streams: int = 100
+    pieces: int = 200
 
 
 FULL = Scale()
@@ -62,4 +65,5 @@ QUICK = Scale(
     worlds=10,
     entries=20_000,
     listed=1_000,
+    pieces=50,
 )

@@ -22,6 +22,7 @@ from . import documents
 from .agents import used_agents
 from .rates import run_for
 from .sides import begin_with, open_session, opened, opened_runtime, patch
+from .streams import stream
 from .studies.conversation import resume
 from .studies.publisher import publish
 from .transactions import increment
@@ -181,6 +182,7 @@ JOBS: dict[str, Callable[..., Awaitable[Any]]] = {
     "resume": resume_when_told,
     "publish": publish,
     "open_session_file": open_session_file,
+    "stream": stream,
 }
 
 

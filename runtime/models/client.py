@@ -15,8 +15,8 @@ from .errors import ModelError
 from .failures import RETRIES_DEFAULT
 from .http_call import Call, Means, ModelPatience, ModelRetry
 
-# Connections that wait to be used again.
-KEPT_CONNECTIONS_MAX: Final = 100
+# Connections that wait to be used again. The HTTP library looks through all of them at each call.
+KEPT_CONNECTIONS_MAX: Final = 20
 
 
 @final
@@ -77,7 +77,7 @@ async def open_model_client(
         if not (_HEADER_NAME.fullmatch(name) and _HEADER_VALUE.fullmatch(value)):
             raise ModelError("E_MODEL_ADDRESS", f"header {name[:96]!r} can not be sent: its characters are not allowed")
     patience = patience or ModelPatience()
-    timeout = httpx.Timeout(None, connect=patience.connect_s)
+    timeout = httpx.Timeout(patience.silence_s, connect=patience.connect_s, pool=None)
     # As many connections as there are calls: who limits calls does that where they are made.
     limits = httpx.Limits(max_connections=None, max_keepalive_connections=KEPT_CONNECTIONS_MAX)
     async with httpx.AsyncClient(timeout=timeout, limits=limits, follow_redirects=False) as http:

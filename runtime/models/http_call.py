@@ -24,7 +24,7 @@ import re
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Self, final
+from typing import TYPE_CHECKING, Final, Self, final
 
 import attrs
 import trio
@@ -42,22 +42,21 @@ if TYPE_CHECKING:
 
 # A connection that is not there by then will not come.
 CONNECT_S: Final = 15.0
-# A model that thinks long sends nothing meanwhile; servers of such models send signs of life instead.
-FIRST_EVENT_S: Final = 300.0
-IDLE_S: Final = 120.0
+# The longest silence, before the first piece and between two. A model that thinks long says nothing meanwhile, unless
+# its server sends signs of life; and nobody can tell thinking from a connection that died.
+SILENCE_S: Final = 300.0
 # What an answer's end may wait for the end of its stream, so that the connection can serve again.
-END_S: Final = 0.2
+END_S: Final = 1.0
 # Of an error's body; more is not read.
 ERROR_BYTES_MAX: Final = 64 << 10
 
 
 @attrs.frozen
 class ModelPatience:
-    """How long a call waits, in seconds: for a connection, for the first event, and from one piece to the next."""
+    """How long a call waits, in seconds: for a connection, and for the next sign of life of the server."""
 
     connect_s: float = CONNECT_S
-    first_event_s: float = FIRST_EVENT_S
-    idle_s: float = IDLE_S
+    silence_s: float = SILENCE_S
 
 
 @attrs.frozen
@@ -159,7 +158,6 @@ class Call:
         Raises:
           CallFailed: it could not be sent, or was refused.
         """
-        import httpx
 
         means = self._means
         wire = wire_of(self._model)
@@ -175,7 +173,7 @@ class Call:
             **wire.headers(self._access.key),
             **means.headers,
         }
-        with _within(means.patience.first_event_s), _network(httpx):
+        with _network(self._means.patience):
             request = means.http.build_request("POST", self._access.url, headers=headers, content=self._body)
             self._response = response = await means.http.send(request, stream=True)
         is_packed = response.headers.get("content-encoding", "identity") != "identity"
@@ -190,12 +188,9 @@ class Call:
 
         assert self._pieces is not None
         found = b""
-        with trio.move_on_after(self._means.patience.idle_s):
-            try:
-                while len(found) < ERROR_BYTES_MAX:
-                    found += await anext(self._pieces)
-            except (StopAsyncIteration, httpx.HTTPError):
-                pass
+        with contextlib.suppress(StopAsyncIteration, httpx.HTTPError):
+            while len(found) < ERROR_BYTES_MAX:
+                found += await anext(self._pieces)
         return found[:ERROR_BYTES_MAX]
 
     async def _read(self) -> None:
@@ -207,14 +202,15 @@ class Call:
         import httpx
 
         assert self._pieces is not None
-        patience = self._means.patience
-        limit_s = patience.idle_s if self._reading.answer.has_started else patience.first_event_s
-        with _within(limit_s), _network(httpx):
+        try:  # not ``_network``: this runs for every piece of every answer
             piece = await anext(self._pieces, None)
+        except httpx.HTTPError as error:
+            raise _failure(error, self._means.patience) from None
         if piece is None:
             self._reading.end()
         else:
             self._reading.feed(piece)
+            self._reading.advance()
 
     async def _read_to_end(self) -> None:
         """Let the stream of a whole answer end: only then its connection can serve again."""
@@ -259,32 +255,35 @@ def _http_error() -> type[Exception]:
 
 
 @contextlib.contextmanager
-def _within(limit_s: float) -> Iterator[None]:
-    """Let the body take so long at most."""
-    with trio.move_on_after(limit_s) as scope:
-        yield
-    if scope.cancelled_caught:
-        raise CallFailed(f"no answer within {limit_s:g} s", may_retry=True)
+def _network(patience: ModelPatience) -> Iterator[None]:
+    """Make what the network does to us a failure of the call (W1)."""
+    import httpx
 
-
-@contextlib.contextmanager
-def _network(httpx: Any) -> Iterator[None]:
-    """Make what the network does to us a failure of the call (W1), in words of our own (W4)."""
     try:
         yield
-    except httpx.LocalProtocolError:
-        # Its text shows the value of the header that is not valid.
-        raise CallFailed("the request can not be sent: a header of it is not valid") from None
-    except httpx.TransportError as error:
-        said = _TROUBLES.get(type(error).__name__, "the connection failed")
-        raise CallFailed(f"{said}: {error}" if str(error) else said, may_retry=True) from None
     except httpx.HTTPError as error:
-        raise CallFailed(f"the answer can not be read: {type(error).__name__}") from None
+        raise _failure(error, patience) from None
+
+
+def _failure(error: httpx.HTTPError, patience: ModelPatience) -> CallFailed:
+    """The failure that an error of the HTTP library stands for, in words that show nothing of the request (W4)."""
+    import httpx
+
+    if isinstance(error, httpx.LocalProtocolError):
+        # Its text shows the value of the header that is not valid.
+        return CallFailed("the request can not be sent: a header of it is not valid")
+    if isinstance(error, httpx.ConnectTimeout):
+        return CallFailed(f"no connection within {patience.connect_s:g} s", may_retry=True)
+    if isinstance(error, httpx.TimeoutException):
+        return CallFailed(f"no answer within {patience.silence_s:g} s", may_retry=True)
+    if isinstance(error, httpx.TransportError):
+        said = _TROUBLES.get(type(error).__name__, "the connection failed")
+        return CallFailed(f"{said}: {error}" if str(error) else said, may_retry=True)
+    return CallFailed(f"the answer can not be read: {type(error).__name__}")
 
 
 _TROUBLES: Final = {
     "ConnectError": "no connection",
-    "ConnectTimeout": "no connection: timeout",
     "ReadError": "the connection was lost",
     "WriteError": "the connection was lost",
     "RemoteProtocolError": "the connection was cut off",

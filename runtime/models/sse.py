@@ -13,7 +13,7 @@ Invariants:
 
 from __future__ import annotations
 
-from typing import Final, final
+from typing import Final, NamedTuple, final
 
 import attrs
 
@@ -28,8 +28,7 @@ class EventTooLong(Exception):
     """More bytes than the bound came without the end of an event. Nothing after that can be understood."""
 
 
-@attrs.frozen
-class SseEvent:
+class SseEvent(NamedTuple):
     """One event: its name (``message`` where the server gave none) and its data, lines joined by LF."""
 
     name: str
@@ -62,6 +61,9 @@ class SseParser:
             piece = piece.removeprefix(b"\n")
         if not piece:
             return []
+        if piece.startswith(b"data: ") and self._is_one_event(piece):
+            self._is_first_line = False
+            return [SseEvent("message", piece[6:-2].decode("utf-8", "replace"))]
         lines = piece.splitlines(keepends=True)
         last = lines[-1]
         self._is_after_cr = last.endswith(b"\r")
@@ -78,6 +80,16 @@ class SseParser:
             self._waiting += len(rest)
             self._check(self._waiting)
         return found
+
+    def _is_one_event(self, piece: bytes) -> bool:
+        """Whether nothing waits and ``piece`` is one line of data and its event's end, as most pieces are."""
+        return (
+            not (self._pieces or self._data or self._name)
+            and piece.find(b"\n") == len(piece) - 2
+            and piece.endswith(b"\n")
+            and b"\r" not in piece
+            and len(piece) <= self.bytes_max
+        )
 
     def _check(self, more: int) -> None:
         if self._held + more > self.bytes_max:

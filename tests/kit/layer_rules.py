@@ -141,6 +141,7 @@ EXTRA: Mapping[str, frozenset[str]] = {
     # An extra: the one place that asks over the network, and the one that opens the connections.
     "runtime/models/http_call.py": frozenset({"httpx"}),
     "runtime/models/client.py": frozenset({"httpx"}),
+    "runtime/benchmark/streams.py": frozenset({"httpx"}),
     # It is a part of pytest where there is pytest; nobody else imports it.
     "src/strataflow/pytest_plugin.py": frozenset({"pytest"}),
     "runtime/agent/arguments.py": frozenset({"jsonschema", "referencing"}),

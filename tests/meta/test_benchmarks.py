@@ -37,6 +37,8 @@ TINY = Scale(
     worlds=1,
     entries=200,
     listed=3,
+    streams=3,
+    pieces=4,
 )
 
 
