@@ -10,7 +10,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from functools import partial
 from types import TracebackType
 from typing import Self, final
 
@@ -19,10 +20,11 @@ import trio
 from ...actors import Clock, Ids
 from ...store import Disk, RealDisk
 from ..world import RandomIds, SystemClock
+from .activity import Activity
 from .custody import Custody, Work, in_thread
 from .errors import AgentError
 from .host import AgentHost, NoHost
-from .messages import AgentMessage, ImageBlock, messages_of, only_llm, role_of
+from .messages import AgentMessage, ImageBlock, messages_of, role_of
 from .model_stream import Model, StreamFunction, ThinkingLevel
 from .options import ConvertToLlm, GetApiKey, RunOptions, ShouldStop, TransformContext
 from .queue_file import QueueFile, Recorder
@@ -67,7 +69,7 @@ class Agent(Queueing, Setters):
         tools: Iterable[Tool] = (),
         messages: Iterable[AgentMessage] = (),
         stream_fn: StreamFunction | None = None,
-        convert_to_llm: ConvertToLlm = only_llm,
+        convert_to_llm: ConvertToLlm | None = None,
         transform_context: TransformContext | None = None,
         get_api_key: GetApiKey | None = None,
         api_key: str | None = None,
@@ -118,7 +120,7 @@ class Agent(Queueing, Setters):
         self._custody = Custody(queue_file, work, new_id)
         self._listeners: dict[int, Listener] = {}
         self._numbers = itertools.count()
-        self._run: AgentRun | None = None
+        self._activity: Activity | None = None
         self._is_closed = False
 
     # -- runs ---------------------------------------------------------------------------------------------------------
@@ -140,7 +142,7 @@ class Agent(Queueing, Setters):
         """
         await self._custody.load()
         self._check_idle(" a prompt. Use steer() or follow_up() to queue messages, or wait for completion.")
-        await self._live(Begin([Item(message) for message in messages_of(prompt, images, self._clock.wall_ms())]))
+        await self._drive(Begin([Item(message) for message in messages_of(prompt, images, self._clock.wall_ms())]))
 
     async def continue_(self) -> None:
         """Run on the conversation as it is; after an answer, with what waits in the queues. Else as ``prompt``.
@@ -149,7 +151,7 @@ class Agent(Queueing, Setters):
         """
         await self._custody.load()
         self._check_idle(". Wait for completion before continuing.")
-        await self._live(self._continuation())
+        await self._drive(self._continuation())
 
     def _continuation(self) -> Begin:
         messages = self.state.messages
@@ -166,18 +168,18 @@ class Agent(Queueing, Setters):
 
     def abort(self) -> None:
         """Set the signal of the run; without one, nothing. The queues keep what they have."""
-        if self._run is not None:
-            self._run.signal._set()
+        if self._activity is not None:
+            self._activity.signal._set()
 
     @property
     def signal(self) -> AbortSignal | None:
         """The signal of the run; None when idle."""
-        return None if self._run is None else self._run.signal
+        return None if self._activity is None else self._activity.signal
 
     async def wait_for_idle(self) -> None:
         """Wait until the run has settled, listeners of ``agent_end`` included. A cancellation leaves nothing behind."""
-        if self._run is not None:
-            await self._run.is_idle.wait()
+        if self._activity is not None:
+            await self._activity.is_over.wait()
         else:
             await trio.lowlevel.checkpoint()
 
@@ -199,19 +201,10 @@ class Agent(Queueing, Setters):
         listener). Cancelled: the run is cancelled at once, and waited for.
         """
         self._is_closed = True
-        run = self._run
-        if run is None:
+        if self._activity is None:
             await trio.lowlevel.checkpoint()
-            return
-        run.signal._set()
-        try:
-            with trio.move_on_after(deadline_s):
-                await run.is_idle.wait()
-        finally:
-            run.scope.cancel()
-            # Shielded: nothing may survive the closing. It ends: the run is cancelled, its last words are short.
-            with trio.CancelScope(shield=True):
-                await run.is_idle.wait()
+        else:
+            await self._activity.end(deadline_s)
 
     async def __aenter__(self) -> Self:
         """Take over what waited when the last program ended."""
@@ -243,17 +236,28 @@ class Agent(Queueing, Setters):
     def _check_idle(self, text: str) -> None:
         if self._is_closed:
             raise _closed()
-        if self._run is not None:
+        if self._activity is not None:
             raise AgentError("E_AGENT_RUNNING", f"Agent is already processing{text}")
 
-    async def _live(self, begin: Begin) -> None:
-        run = self._run = AgentRun(
-            self._options(), self.state, self._custody, self._listeners, self._mode_of, self._clock.wall_ms
-        )
+    async def _occupy(self, work: Callable[[AbortSignal], Awaitable[None]]) -> None:
+        activity = self._activity = Activity()
         try:
-            await run.live(begin)
+            with activity.going_on():
+                await work(activity.signal)
         finally:
-            self._run = None
+            self._activity = None
+
+    async def _drive(self, begin: Begin) -> None:
+        await self._occupy(lambda signal: self._host.drive(begin, partial(self._live, signal), signal))
+
+    async def _live(self, signal: AbortSignal, begin: Begin) -> None:
+        def listeners() -> Iterable[Listener]:
+            return self._host.listeners(self._listeners.values())
+
+        run = AgentRun(
+            self._options(), self.state, self._custody, listeners, self._mode_of, self._clock.wall_ms, signal
+        )
+        await run.live(begin)
 
     def _mode_of(self, lane: Lane) -> QueueMode:
         return self.steering_mode if lane == "steering" else self.follow_up_mode

@@ -54,7 +54,8 @@ class ToolCalls:
         arguments: Any = block["arguments"]
         if tool.prepare_arguments is not None:
             arguments = tool.prepare_arguments(arguments)
-        arguments = checked(tool.name, tool.parameters, arguments)
+        if tool.is_checked:
+            arguments = checked(tool.name, tool.parameters, arguments)
         context = ToolCallContext(self.answer, block, arguments, self.context, self.signal)
         verdict = await self.host.before_tool_call(context)
         if verdict is None and self.options.before_tool_call is not None:
