@@ -63,6 +63,10 @@ class HostRecorder:
         self._append(MARKER_ENTRY, {"owner": self.session_id, "at": self.now_ms(), **data})
         self._last = None
 
+    def forget_last(self) -> None:
+        """The log is on another branch: what was written last does not stand there."""
+        self._last = None
+
     def _append(self, custom_type: str, data: Json) -> None:
         if self.entries is None:
             return

@@ -7,9 +7,8 @@ and so ends a fence. Patches and preparations go from the handle to the store ac
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from contextlib import suppress
-from typing import final
+from collections.abc import Callable
+from typing import Any, final
 
 import attrs
 import trio
@@ -20,79 +19,39 @@ from ..store import (
     HostPolicy,
     Mode,
     Receipt,
-    SessionAddress,
-    StoreError,
     StrataflowError,
-    stage_activation,
-    stage_bootstrap,
-    stage_fork,
 )
 from ..store.projection import Handoff
-from .actor import ActorRef, Request, serve
+from .actor import serve
 from .mailbox import Mailbox
-from .session_cell import Choice, SessionCell
-from .store_messages import CloseScopes, Commit, OpenScopes, refusal
-from .waits import Wait, again
-
-
-def _always() -> None:
-    """Every asker may go on."""
-
-
-@final
-@attrs.frozen
-class SelectMode(Request[Mode]):
-    """Carry out a choice of a mode. The answer is the mode that holds afterwards, which may be that of a later choice.
-
-    ``choice``: None begins one. ``admit``: as for ``AcceptResponse``. ``is_told``: nobody waits for the answer.
-    """
-
-    mode: Mode
-    admit: Callable[[], None] = _always
-    choice: Choice | None = None
-    is_told: bool = False
-
-
-@final
-@attrs.frozen
-class AcceptResponse(Request[Receipt]):
-    """End the current run, or an implicit one, with this answer (store 3.4), unless ``request_id`` was used before.
-
-    ``admit`` is called when the answer is staged; it may raise instead, and then nothing is stored. ``wait``: to be
-    withdrawn by, from outside. ``run``: the run that it ends.
-    """
-
-    text: str
-    admit: Callable[[], None] = _always
-    request_id: str | None = None
-    wait: Wait = attrs.field(factory=lambda: Wait("answer"))
-    run: object | None = None
+from .session_cell import Choice
+from .session_memory import SessionMemory
+from .session_messages import AcceptResponse, MoveTree, SelectMode
+from .store_messages import Commit, OpenScopes, refusal
+from .waits import again
 
 
 @final
 @attrs.define(eq=False)
-class SessionActor:
-    """One life. ``wanted`` is an explicit mode; None takes the session's own, ``fresh`` for a new one, ``unreadable``
-    for one whose files or log do not tell (store 7.4). ``release``: drops memory of a session that is not open here.
-    ``check_files``: raises if somebody else has written a session's own files."""
-
-    cell: SessionCell
-    store: ActorRef
-    wanted: Mode | None
-    fresh: Mode
-    unreadable: Mode
-    release: Callable[[SessionAddress], None] = lambda address: None
-    check_files: Callable[[SessionAddress], Awaitable[None]] | None = None
+class SessionActor(SessionMemory):
+    """One life."""
 
     async def run(self, mailbox: Mailbox, task_status: trio.TaskStatus[None]) -> None:
         """Open the session, then serve."""
         await self._attach()
+        if self.cell.tree is not None:
+            await self.cell.tree.settle()  # whoever looks into the tree finds what memory has noted
         task_status.started()
         await serve(mailbox, self._handle)
 
-    async def _handle(self, message: SelectMode | AcceptResponse) -> Mode | Receipt:
+    async def _handle(self, message: SelectMode | AcceptResponse | MoveTree) -> Any:
         if isinstance(message, SelectMode):
             return await self._choose(message)
+        if isinstance(message, MoveTree):
+            return await self._move(message)
+        return await self._accept(message)
+
+    async def _accept(self, message: AcceptResponse) -> Receipt:
         try:
             address = self.cell.writable()
             if self.cell.mode != "active":
@@ -122,33 +81,76 @@ class SessionActor:
     async def _attach(self) -> None:
         """Find the mode: the explicit one, else what the session was, else what new sessions get (Ours-11)."""
         cell = self.cell
+        if cell.tree is not None:
+            await cell.tree.look()
         policy = cell.host.policy(self.unreadable)
         if policy is None:
             mode = self.wanted or await self._own_mode()
         elif policy.is_new:
-            mode = self.wanted or self.fresh
+            # A new tree can belong to a session that is older than it, and of which only its memory tells.
+            mode = self.wanted or (self.fresh if cell.tree is None else await self._own_mode())
         else:
             mode = self.wanted or policy.mode or self.unreadable
         is_resumed = policy is not None and not policy.is_new
         if policy is not None:
-            self._take_over(policy, mode)
+            self._take_over(policy)
         if mode == "off":
             cell.context.attach(is_resumed=is_resumed)
             if policy is not None and policy.mode != "off":
                 cell.host.checkpoint(None, "off", None)
             return
-        address, problem = await self._open(mode, is_choice=False, policy=policy)
-        cell.address, cell.mode = address, mode
-        if policy is not None and policy.fence is not None and self.wanted is None:
-            problem = CallError("E_FENCED", f"writing is paused ({policy.fence}); select passive or active")
-        cell.problem = problem
+        await self._attach_memory(mode, policy, is_explicit=self.wanted is not None)
         record = cell.record
         cell.context.attach(is_resumed=is_resumed or (record is not None and record.step > 0))
-        if problem is None:
+        if cell.problem is None:
             cell.note_accepted()
         cell.on_change(cell.watch_name)
 
-    def _take_over(self, policy: HostPolicy, mode: Mode) -> None:
+    async def _attach_memory(self, mode: Mode, policy: HostPolicy | None, *, is_explicit: bool) -> None:
+        """Take the session's memory as it is now."""
+        cell = self.cell
+        choice = cell.choice
+        address, problem = await self._open(mode, is_choice=False, policy=policy)
+        if cell.choice is not choice:
+            if cell.mode == "off":
+                self.forget(address)
+                return
+            mode = cell.mode  # passive holds at once, active when its turn comes
+        cell.address, cell.mode = address, mode
+        if policy is not None and policy.fence is not None and not is_explicit:
+            problem = CallError("E_FENCED", f"writing is paused ({policy.fence}); select passive or active")
+        cell.problem = problem
+
+    async def _move(self, message: MoveTree) -> Any:
+        """The tree goes to another branch: its policy holds, over memory as it is now (store 6.2.4). Nothing is noted
+        in the tree, whose leaf is where its owner sent it."""
+        cell = self.cell
+        assert cell.tree is not None
+        value = await cell.tree.ask(message.call)
+        cell.leave_branch()
+        await cell.tree.look()
+        policy = cell.host.policy(self.unreadable)
+        assert policy is not None
+        mode = policy.mode or (self.unreadable if policy.is_unavailable else cell.mode)
+        cell.context.handoff = None
+        self._take_over(policy)
+        cell.context.attach(is_resumed=True)
+        address = cell.address
+        if mode == "off":
+            cell.mode, cell.address, cell.problem = "off", None, None
+            if address is not None:
+                self.forget(address)
+        else:
+            try:
+                await self._attach_memory(mode, policy, is_explicit=False)
+            except StrataflowError as error:
+                # The tree has moved, and memory could not follow: blocked under the branch's mode, until a mode is
+                # selected (L8). Going on under the old one would store what another branch has said.
+                cell.address, cell.mode, cell.problem = None, mode, error
+        cell.on_change(cell.watch_name)
+        return value
+
+    def _take_over(self, policy: HostPolicy) -> None:
         context = self.cell.context
         context.has_conversation = policy.has_conversation
         if policy.is_fork_pending and self.cell.fork_from is None:
@@ -229,71 +231,3 @@ class SessionActor:
             context.awaits_bootstrap = was != "active" and not context.has_conversation
         cell.note_accepted()
         cell.on_change(cell.watch_name)
-
-    async def _fork(self, parent_id: str, admit: Callable[[], None]) -> None:
-        """Copy the parent's memory, once (store 6.4)."""
-        cell = self.cell
-        parent = await self.store.ask(OpenScopes(cell.cwd, parent_id))
-        child = await self.store.ask(OpenScopes(cell.cwd, cell.session_id))
-
-        def stage(draft: Draft) -> None:
-            admit()
-            stage_fork(draft, parent, child)
-
-        try:
-            if self.check_files is not None:
-                await self.check_files(parent)  # store 6.4.5
-            await self.store.ask(Commit(stage))
-        except StrataflowError:
-            self.forget(child)
-            raise
-        finally:
-            self.release(parent)
-        cell.fork_from = None
-
-    def forget(self, address: SessionAddress) -> None:
-        """Nobody looks at this memory any more. Asks for nothing, and never waits."""
-        with suppress(trio.WouldBlock, StoreError):
-            self.store.tell_nowait(CloseScopes(address))
-
-    async def _open(
-        self,
-        mode: Mode,
-        *,
-        admit: Callable[[], None] = _always,
-        is_choice: bool = True,
-        policy: HostPolicy | None = None,
-    ) -> tuple[SessionAddress, StrataflowError | None]:
-        """Load the session's memory as it is now and store the mode. Gives why it can not be used, if it can not: that
-        blocks the session, it does not end it, since what is healthy can still be read (Ours-18)."""
-        if self.cell.fork_from is not None:
-            await self._fork(self.cell.fork_from, admit)
-        address = await self.store.ask(OpenScopes(self.cell.cwd, self.cell.session_id))
-        found: list[StrataflowError | None] = [None]  # returned, it would be raised here as the answer
-        context = self.cell.context
-        bootstrap = context.has_conversation
-
-        def stage(draft: Draft) -> None:
-            admit()
-            found[0] = draft.problem_of(address)
-            if found[0] is not None:
-                return
-            draft.stage_origin(address)
-            if is_choice and mode == "active":
-                stage_activation(draft, address, bootstrap=bootstrap)
-            else:
-                draft.stage_mode(address, mode)
-            run = draft.readable(address)[2].run
-            if policy is not None and policy.has_news and mode == "active" and run and run.specification is None:
-                stage_bootstrap(draft, address)  # L6
-
-        try:
-            await self.store.ask(Commit(stage))
-        except StoreError as error:
-            if is_choice or mode != "passive" or error.code != "E_DISK":
-                raise
-            # Passive applies at once, stored or not; then nothing may be written until a choice is (store 4.2.3).
-            self.cell.mode = "passive"
-            self.cell.fence(error)
-            found[0] = self.cell.problem
-        return address, found[0]

@@ -32,6 +32,7 @@ from ..store import (
 )
 from .host_recorder import HostRecorder
 from .session_context import Scopes, SessionContext
+from .tree_actor import TreeCell
 from .waits import Wait, Waits, again
 
 
@@ -68,6 +69,8 @@ class SessionCell:
       fork_from: the session whose private memory is still to be copied, before any other memory is looked at.
       memory: the published root, where there is one.
       host: writes to the session's own log.
+      tree: the session's tree, if it has one; then that is the log.
+      may_be_copied: memory of ``fork_from`` was copied, or is being copied.
       waits: what is asked for and can still be withdrawn.
       is_closed: nobody may use it any more (set by ``close``, which the runtime calls).
       on_change: called with ``watch_name`` when the mode was selected anew and when the session is closed.
@@ -85,6 +88,8 @@ class SessionCell:
     fork_from: str | None = None
     memory: MemoryStore | None = None
     host: HostRecorder = attrs.field(default=attrs.Factory(lambda self: HostRecorder(self.session_id), takes_self=True))
+    tree: TreeCell | None = None
+    may_be_copied: bool = attrs.field(default=False, init=False)
     waits: Waits = attrs.field(factory=Waits, init=False)
 
     @property
@@ -174,6 +179,14 @@ class SessionCell:
             self.host.marker(**{"from": was, "mode": "off", "memoryDeferred": True})
             self.context.change_mode("off")
         self.on_change(self.watch_name)
+
+    def leave_branch(self) -> None:
+        """The session's tree has gone elsewhere: what waits to be stored for the branch that was left is withdrawn, and
+        its run is over (L12)."""
+        reason = StoreError("E_ABORTED", "the session went to another branch of its tree; nothing was stored")
+        self.waits.withdraw(reason, "preparation", "answer")
+        self.context.leave_run()
+        self.host.forget_last()
 
     def go_passive(self) -> None:
         """Passive holds from here on; storing it is to follow."""

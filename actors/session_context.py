@@ -13,7 +13,7 @@ Only ``Run`` of the runtime knows those stages; here a run is a token, of which 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, final
 
 import attrs
@@ -61,6 +61,7 @@ class SessionContext:
       seen: how many messages the last request of the host had.
       own: ids of transitions that this session made, None while those of its past were not looked up.
       last_sent, last_rebase: the last two requests, for the prefix ledger.
+      on_run: called with True when a run begins, also over another one, and with False when there is none any more.
     """
 
     carried: Carried = NOTHING_SENT
@@ -77,6 +78,7 @@ class SessionContext:
     own: dict[str, None] = attrs.field(factory=dict)
     sent: tuple[Sequence[Message], ...] = ()
     last_rebase: Rebase | None = None
+    on_run: Callable[[bool], None] = lambda is_running: None
 
     # -- what happens -------------------------------------------------------------------------------------------
 
@@ -89,13 +91,14 @@ class SessionContext:
     def begin_run(self, run: object, prompt: str, anchor: float | None, *, is_over_unfinished: bool) -> None:
         """A user's run begins (L9)."""
         self.run, self.prompt, self.anchor, self.has_sought = run, prompt, anchor, False
+        self.on_run(True)
         self.carried = end_projection(self.carried, "run")
         self.phase = next_rehydration_phase(self.phase, "prompt-over-unfinished" if is_over_unfinished else "prompt")
 
     def answered(self, run: object | None) -> None:
         """The answer of a run was accepted in active mode (L19). Another one may have begun meanwhile."""
         if self.run is run:
-            self.run, self.prompt = None, None
+            self.leave_run()
         self.handoff, self.awaits_bootstrap = None, False
         self.carried = end_projection(self.carried, "answer")
         self.phase = next_rehydration_phase(self.phase, "answer")
@@ -104,6 +107,14 @@ class SessionContext:
         """A run is over without an answer; what it has prepared stays."""
         if self.run is run:
             self.run = None
+            self.on_run(False)
+
+    def leave_run(self) -> None:
+        """There is no run any more, and no prompt that waits for an answer."""
+        was_running = self.run is not None
+        self.run, self.prompt = None, None
+        if was_running:
+            self.on_run(False)
 
     def change_mode(self, mode: Mode, handoff: Handoff | None = None) -> None:
         """Another mode holds."""

@@ -78,6 +78,7 @@ from .models import (
     register_model,
 )
 from .opening import open_runtime
+from .owned_tree import OwnedTree
 from .places import agent_folder, store_folder
 from .reports import CLOSE_DEADLINE_S, CloseReport, RuntimeEvent
 from .requests import Outcome, check_request_id
@@ -132,6 +133,7 @@ __all__ = [
     "NativeCompaction",
     "Outcome",
     "OutlineRow",
+    "OwnedTree",
     "PrefixDeparture",
     "PrefixReport",
     "ReadError",

@@ -19,11 +19,9 @@ from ..actors import (
 )
 from ..store import (
     MODES,
-    TURN_LOCK,
     CallError,
     CheckpointReport,
     FlockLocks,
-    Ground,
     HostEntries,
     Json,
     LogEntry,
@@ -34,12 +32,12 @@ from ..store import (
     Status,
     StoreError,
     StrataflowError,
-    lock_holder_pid,
     normalise_cwd,
     shown,
 )
+from ..store.trace import TraceTree
 from .host_log import note_pending_fork
-from .inspection import inspect_store
+from .inspection import inspect_store, turn_holder
 from .joining import leave_store
 from .prompt_desk import PromptDesk
 from .reports import CLOSE_DEADLINE_S, CloseReport, RuntimeEvent
@@ -48,6 +46,7 @@ from .session import Session
 from .session_log import session_log
 from .session_table import Opening, SessionTable
 from .transactions_desk import TransactionDesk
+from .tree_shelf import TreeShelf, checked_tree
 
 
 @final
@@ -61,6 +60,7 @@ class Runtime:
     _store: ActorRef
     _settings: Settings
     _events: deque[RuntimeEvent]
+    _shelf: TreeShelf | None = None
     _closing: trio.Lock = attrs.field(factory=trio.Lock)
     _report: CloseReport | None = None
     _is_closing: bool = False
@@ -70,7 +70,15 @@ class Runtime:
     _sessions: SessionTable = attrs.field(
         init=False,
         default=attrs.Factory(
-            lambda self: SessionTable(self._world, self._state, self._supervisor, self._store, self._settings),
+            lambda self: SessionTable(
+                self._world,
+                self._state,
+                self._supervisor,
+                self._store,
+                self._settings,
+                self._shelf,
+                self.prompts.diagnostics,
+            ),
             takes_self=True,
         ),
     )
@@ -99,7 +107,13 @@ class Runtime:
         return self._world.hub
 
     async def open_session(
-        self, cwd: str, session_id: str = "main", mode: Mode | None = None, *, entries: HostEntries | None = None
+        self,
+        cwd: str,
+        session_id: str = "main",
+        mode: Mode | None = None,
+        *,
+        entries: HostEntries | None = None,
+        tree: TraceTree | bool | None = None,
     ) -> Session:
         """Open a session of this store.
 
@@ -109,17 +123,25 @@ class Runtime:
           mode: selected for this session, also an existing one; None keeps its own, or takes the default for new ones.
           entries: the session's own log, which then says what its mode is; memory adds checkpoints and markers to it.
             Without one its files say it. Not looked at if the session is open already.
+          tree: True for a session that keeps its conversation in a session file under its id, which is made or opened
+            in ``<agent dir>/sessions``; or a ``SessionTree`` of yours with this id and directory, which belongs to the
+            session until that is closed. It is the session's log, and ``session.tree``.
 
         Always a checkpoint. If it raises Cancelled, the session was not opened; what it needs may have been created.
 
         Raises:
-          CallError: E_SHAPE for an unknown mode.
-          StoreError: E_UNSUPPORTED for a bad name, E_BRANCH if the id is ambiguous, E_DISK, E_CLOSED.
+          CallError: E_SHAPE for an unknown mode, an id that no session file can have, a tree of another session, or a
+            tree beside entries.
+          StoreError: E_UNSUPPORTED for a bad name, E_BRANCH if the id is ambiguous, or the session is open without this
+            tree; E_CORRUPT for a session file that is none; E_DISK, E_CLOSED.
         """
         self.check()
         if mode is not None and mode not in MODES:
             raise CallError("E_SHAPE", f"mode {shown(mode)} is not one of {', '.join(MODES)}")
-        return await self._open(normalise_cwd(cwd), session_id, Opening(mode, entries))
+        place = normalise_cwd(cwd)
+        return await self._open(
+            place, session_id, Opening(mode, entries, tree=checked_tree(tree, place, session_id, entries))
+        )
 
     async def _open(self, cwd: str, session_id: str, opening: Opening) -> Session:
         cell, actor, is_new = await self._sessions.open(cwd, session_id, opening)
@@ -136,7 +158,10 @@ class Runtime:
         if parent.mode == "off" and entries is not None:
             # A later life of the child must know of it too (store 6.4.6).
             note_pending_fork(entries, child_id, parent.session_id, self._world.clock.wall_ms())
-        return await self._open(parent.cwd, child_id, Opening(parent.mode, entries, parent.session_id))
+        if parent.tree is not None and entries is not None:
+            raise CallError("E_SHAPE", "the child of a session with a tree has a tree too; leave out its entries")
+        opening = Opening(parent.mode, entries, parent.session_id, fork_tree=parent.tree)
+        return await self._open(parent.cwd, child_id, opening)
 
     async def inspect(self, cwd: str, session_id: str = "main") -> Status:
         """How a session and its store are, looked at from outside, whatever mode it is in: nothing is opened, selected
@@ -193,7 +218,7 @@ class Runtime:
         is_real = isinstance(world.ground.locks, FlockLocks)
         return {
             "store": self.store_path,
-            "lock_holder": await world.threads.work(lambda: _turn_holder(world.ground)) if is_real else None,
+            "lock_holder": await world.threads.work(lambda: turn_holder(world.ground)) if is_real else None,
             "durability": world.level,
             "shared_with_pi": world.member.share_with_pi,
             "waiting": self._store.statistics().depth,
@@ -270,8 +295,3 @@ class Runtime:
         if not report.pi_lock_removed and report.was_last:
             left.append(f"the lock {self._world.ground.layout.pi_lock} stays until a later close can write everything")
         self._report = CloseReport(report.was_last, report.pi_lock_removed, tuple(left), trio.current_time() - started)
-
-
-def _turn_holder(ground: Ground) -> int | None:
-    stat = ground.disk.stat(ground.layout.private(TURN_LOCK))
-    return None if stat is None else lock_holder_pid(stat.device, stat.inode)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..store import CallError, Json, shown
+from ..store import CallError, Json, detach, shown
 
 
 def is_text(text: str) -> bool:
@@ -59,3 +59,11 @@ def no_members(arguments: Any) -> None:
     """Refuse (E_SHAPE) whatever is not ``{}``."""
     if type(arguments) is not dict or arguments:
         raise CallError("E_SHAPE", "this call takes no arguments: give {}")
+
+
+def copied(value: Any) -> Any:
+    """A copy of an argument; or the argument where it is nested too deeply for one, since it is refused for that."""
+    try:
+        return detach(value)
+    except RecursionError:
+        return value

@@ -18,7 +18,7 @@ from ..actors import SessionCell
 from ..store import CallError, Json, RealDisk, StoreError, StrataflowError, compact, detach, resolve_root
 from ..store.projection import Verdict
 
-Category = Literal["invalid-patch", "publication-conflict", "finalization", "barrier-block"]
+Category = Literal["invalid-patch", "publication-conflict", "finalization", "barrier-block", "session-tree"]
 DIAGNOSTICS_FILE: Final = "logs/strataflow.jsonl"
 
 # Adds a line to the log; raises StoreError or OSError.

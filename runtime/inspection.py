@@ -15,6 +15,7 @@ from typing import final
 import attrs
 
 from ..store import (
+    TURN_LOCK,
     Diagnosis,
     FlockLocks,
     Ground,
@@ -32,6 +33,7 @@ from ..store import (
     StoreReader,
     UnlockReport,
     diagnose,
+    lock_holder_pid,
     read,
     read_settings,
     rebuild,
@@ -145,3 +147,9 @@ def inspect_store(agent_dir: str | None = None, *, store: str | None = None) -> 
     ground = Ground(disk, FlockLocks(above), RealProcessTable(), Layout(root))
     scratch = os.path.realpath(tempfile.gettempdir())
     return Inspector(ground, StoreReader(ground, JournalReader(disk, ground.layout, scratch, pause)))
+
+
+def turn_holder(ground: Ground) -> int | None:
+    """The process whose turn it is to write, as the kernel knows it."""
+    stat = ground.disk.stat(ground.layout.private(TURN_LOCK))
+    return None if stat is None else lock_holder_pid(stat.device, stat.inode)

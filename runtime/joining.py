@@ -15,12 +15,15 @@ from ..store import (
     QUEUE_LOCK,
     TURN_LOCK,
     CheckpointReport,
+    Disk,
     Durability,
+    FileParts,
     FindMissing,
     Ground,
     Journal,
     KernelLock,
     LeaveReport,
+    Locks,
     Member,
     MemoryStore,
     Stamp,
@@ -41,6 +44,17 @@ from ..store import (
 # How long leaving may take after an opening that failed.
 _LEAVE_S = 10.0
 
+
+@attrs.frozen
+class TreeGround:
+    """What session files stand on. ``folder``: of those of all working directories."""
+
+    disk: Disk
+    parts: FileParts
+    locks: Locks
+    folder: str
+
+
 OpenJournal = Callable[[Ground, Durability], Journal]
 
 
@@ -57,6 +71,8 @@ class Seams:
     find_missing: FindMissing = nothing_missing
     # Adds a line to the diagnostics log, if the operator wants one.
     append_log: Callable[[bytes], None] | None = None
+    # Where session files are; None: this runtime keeps none.
+    trees: TreeGround | None = None
 
 
 @attrs.frozen

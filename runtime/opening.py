@@ -28,12 +28,14 @@ from ..store import (
 from .assembly import Runtime
 from .bell import open_bell
 from .diagnostics import Diagnostics, LogFile
-from .joining import Choices, Seams, join_store, leave_store
+from .joining import Choices, Seams, TreeGround, join_store, leave_store
 from .places import agent_folder, store_folder
 from .prompt_desk import PromptDesk
 from .reports import CLOSE_DEADLINE_S, EVENTS_MAX, RuntimeEvent
+from .session_trees import SYSTEM_SEAMS, all_sessions
 from .sources import missing_sources
 from .threads import open_threads
+from .tree_shelf import TreeShelf
 from .world import RandomIds, SystemClock, pause
 
 
@@ -72,8 +74,9 @@ async def open_runtime(
     ground = Ground(RealDisk(above), locks, RealProcessTable(), Layout(root))
     async with open_threads(locks) as threads:
         log = LogFile(agent_folder(agent_dir), root)
+        trees = TreeGround(SYSTEM_SEAMS.disk, SYSTEM_SEAMS.parts, SYSTEM_SEAMS.locks, all_sessions(agent_dir))
         seams = Seams(
-            ground, threads, SystemClock(), RandomIds(), _open_journal, open_bell, missing_sources, log.append
+            ground, threads, SystemClock(), RandomIds(), _open_journal, open_bell, missing_sources, log.append, trees
         )
         async with open_runtime_in(seams, durability, history_limit, share_with_pi) as runtime:
             yield runtime
@@ -107,7 +110,12 @@ async def open_runtime_in(
             append = seams.append_log if settings.logging else None
             diagnostics = Diagnostics(append, world.clock.wall_ms, report)
             prompts = PromptDesk(world, diagnostics, seams.find_missing)
-            runtime = Runtime(world, state, supervisor, actor, settings, events, prompts=prompts)
+            shelf = None
+            if seams.trees is not None:
+                shelf = TreeShelf(
+                    seams.trees, seams.threads, seams.clock, seams.ids, durability, seams.ground.disk, layout
+                )
+            runtime = Runtime(world, state, supervisor, actor, settings, events, shelf, prompts=prompts)
             yield runtime
         finally:
             # Without the shield a cancelled program would leave its lock towards Pi behind. It ends: both calls are

@@ -8,6 +8,7 @@ from ..actors import ActorRef, SessionCell
 from ..store import MemoryStore, Mode, StoreError, shown
 from .changes import Changes
 from .lifetime import Lifetime
+from .owned_tree import OwnedTree
 from .transactions import Home
 from .watching import Sight
 
@@ -25,6 +26,14 @@ class SessionHandle:
         init=False,
         default=attrs.Factory(
             lambda self: Changes(self._cell, self._store, self._actor, self._lifetime.prompts.diagnostics),
+            takes_self=True,
+        ),
+    )
+
+    _owned_tree: OwnedTree | None = attrs.field(
+        init=False,
+        default=attrs.Factory(
+            lambda self: None if self._cell.tree is None else OwnedTree(self._cell.tree, self._actor, self._check),
             takes_self=True,
         ),
     )
@@ -57,6 +66,11 @@ class SessionHandle:
             return None
         is_blocked = cell.mode == "active" and cell.problem is not None
         return f"state-flow {cell.mode}{' (blocked)' if is_blocked else ''}"
+
+    @property
+    def tree(self) -> OwnedTree | None:
+        """The session's tree, if it was opened with one (see ``Runtime.open_session``); else None."""
+        return self._owned_tree
 
     def _check(self) -> None:
         self._lifetime.check()

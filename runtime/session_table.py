@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
-from typing import final
+from typing import Literal, final
 
 import attrs
 import trio
@@ -27,6 +27,8 @@ from ..actors import (
     SessionCell,
     StoreWorld,
     Supervisor,
+    TreeActor,
+    TreeCell,
 )
 from ..store import (
     HostEntries,
@@ -40,6 +42,10 @@ from ..store import (
     shown,
     wanted_scopes,
 )
+from ..store.trace import TraceTree
+from .diagnostics import Diagnostics
+from .host_log import note_pending_fork
+from .tree_shelf import TreeShelf
 
 # Working directory and id of a session.
 Key = tuple[str, str]
@@ -47,11 +53,19 @@ Key = tuple[str, str]
 
 @attrs.frozen
 class Opening:
-    """How a session is opened. ``fork_from``: whose memory it begins with."""
+    """How a session is opened.
+
+    Attributes:
+      fork_from: whose memory it begins with.
+      tree: the caller's, or True for the session's own file.
+      fork_tree: whose tree it begins with.
+    """
 
     mode: Mode | None = None
     entries: HostEntries | None = None
     fork_from: str | None = None
+    tree: TraceTree | Literal[True] | None = None
+    fork_tree: TreeCell | None = None
 
 
 @final
@@ -64,6 +78,8 @@ class SessionTable:
     _supervisor: Supervisor
     _store: ActorRef
     _settings: Settings
+    _shelf: TreeShelf | None = None
+    _diagnostics: Diagnostics = attrs.field(factory=Diagnostics)
     is_closing: bool = False
     # Who is opening a session, and which.
     _attaching: dict[trio.CancelScope, Key] = attrs.field(factory=dict, init=False)
@@ -97,11 +113,53 @@ class SessionTable:
             if opening.fork_from is not None:
                 text = f"session {shown(session_id)} is open already: fork to an id that nobody has used"
                 raise StoreError("E_BRANCH", text)
+            refuse_other_tree(found[0], opening.tree)
             return (*found, False)
         cell = self._new_cell(cwd, session_id, opening)
-        actor = await self._supervisor.start(ChildSpec(_name(cell), self._starter(cell, opening.mode)))
+        starter = self._starter(cell, opening.mode)
+        if opening.tree is None and opening.fork_tree is None:
+            actor = await self._supervisor.start(ChildSpec(_name(cell), starter))
+        else:
+            actor = await self._start_with_tree(cell, opening, starter)
         self._cells[cwd, session_id] = (cell, actor)
         return cell, actor, True
+
+    async def _start_with_tree(self, cell: SessionCell, opening: Opening, starter: Callable[[], Actor]) -> ActorRef:
+        """Start the actors of a session's tree and of the session itself, in this order: both or none."""
+        tree = await self._tree_for(cell, opening)
+        owned = TreeCell(
+            cell.session_id,
+            cell.cwd,
+            tree,
+            self._world.threads,
+            self._world.report,
+            lambda text: self._diagnostics.note(cell, "session-tree", text),
+        )
+        try:
+            owned.ref = await self._supervisor.start(ChildSpec(_tree_name(cell), lambda: TreeActor(owned)))
+            cell.tree = cell.host.entries = owned
+            cell.context.on_run = owned.follow_run
+            if opening.fork_from is not None and opening.mode == "off":
+                note_pending_fork(owned, cell.session_id, opening.fork_from, self._world.clock.wall_ms())
+            return await self._supervisor.start(ChildSpec(_name(cell), starter))
+        except BaseException:
+            # Without the shield a cancelled opening would leave an actor that nobody asked for, or the file of a child
+            # that was not made. It ends: the actor is idle, or has one call to end, and the file takes one more.
+            with trio.CancelScope(shield=True):
+                await self._supervisor.stop_child(_tree_name(cell))
+                if self._shelf is not None and opening.fork_tree is not None and not cell.may_be_copied:
+                    with suppress(StoreError):
+                        await self._shelf.discard(tree)
+            raise
+
+    async def _tree_for(self, cell: SessionCell, opening: Opening) -> TraceTree:
+        if opening.tree is not None and opening.tree is not True:
+            return opening.tree
+        if self._shelf is None:
+            raise StoreError("E_UNSUPPORTED", "this runtime keeps no session files")
+        if opening.fork_tree is not None:
+            return await self._shelf.fork(opening.fork_tree, cell.session_id)
+        return await self._shelf.open(cell.cwd, cell.session_id, reads_store=opening.mode != "off")
 
     def _new_cell(self, cwd: str, session_id: str, opening: Opening) -> SessionCell:
         world = self._world
@@ -168,6 +226,8 @@ class SessionTable:
         if known is None or known[0] is not cell:
             return
         await self._supervisor.stop_child(_name(cell))
+        if cell.tree is not None:
+            await self._supervisor.stop_child(_tree_name(cell))
         if cell.address is not None and not self.is_closing:
             await self._store.ask(CloseScopes(cell.address))
         del self._cells[cell.cwd, cell.session_id]
@@ -183,3 +243,17 @@ class SessionTable:
 
 def _name(cell: SessionCell) -> str:
     return f"session {cell.session_id} in {cell.cwd}"
+
+
+def _tree_name(cell: SessionCell) -> str:
+    return f"tree of {_name(cell)}"
+
+
+def refuse_other_tree(cell: SessionCell, wanted: TraceTree | Literal[True] | None) -> None:
+    """Raise E_BRANCH if a session is open without the tree that is wanted."""
+    owned = cell.tree
+    if wanted is None or (owned is not None and (wanted is True or wanted is owned.tree)):
+        return
+    what = "without a tree" if owned is None else "with another tree"
+    text = f"session {shown(cell.session_id)} of {cell.cwd} is open {what}; close it first"
+    raise StoreError("E_BRANCH", text)

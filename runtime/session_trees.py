@@ -194,6 +194,11 @@ def sessions_folder(agent_dir: str | None = None) -> str:
     return os.path.join(agent_folder(agent_dir), SESSIONS_FOLDER)
 
 
+def all_sessions(agent_dir: str | None = None) -> str:
+    """That folder as seams take it."""
+    return _folder_place(sessions_folder(agent_dir))
+
+
 def _options(durability: Durability, first_write: FirstWrite, on_event: OnEvent | None) -> TreeOptions:
     return TreeOptions(durability, first_write) if on_event is None else TreeOptions(durability, first_write, on_event)
 

@@ -2,6 +2,7 @@
 
 from .handles import Runtime, Session
 from .opening import open_runtime
+from .tree import OwnedTree
 from .work import Run, Transaction, Watch
 
-__all__ = ["Run", "Runtime", "Session", "Transaction", "Watch", "open_runtime"]
+__all__ = ["OwnedTree", "Run", "Runtime", "Session", "Transaction", "Watch", "open_runtime"]

@@ -25,15 +25,17 @@ from ...store import (
     Settings,
     Status,
     StrataflowError,
-    detach,
 )
 from ...store.projection import Message, PrefixReport
+from ...store.trace import TraceTree
 from .. import assembly, session, transactions
+from ..call_arguments import copied
 from ..reports import CLOSE_DEADLINE_S, CloseReport, RuntimeEvent
 from ..requests import Outcome
 from ..session_log import LOG_LIMIT_DEFAULT
 from ..transactions_again import TRANSACT_ATTEMPTS
 from .bridge import Bridge
+from .tree import OwnedTree
 from .work import RunContext, Transaction, TransactionContext, Watch
 
 T = TypeVar("T")
@@ -66,11 +68,17 @@ class Runtime:
         return self._inner.events
 
     async def open_session(
-        self, cwd: str, session_id: str = "main", mode: Mode | None = None, *, entries: HostEntries | None = None
+        self,
+        cwd: str,
+        session_id: str = "main",
+        mode: Mode | None = None,
+        *,
+        entries: HostEntries | None = None,
+        tree: TraceTree | bool | None = None,
     ) -> Session:
         """See there. ``entries`` is called in the other thread."""
         inner = self._inner
-        found = await self._bridge.call(lambda: inner.open_session(cwd, session_id, mode, entries=entries))
+        found = await self._bridge.call(lambda: inner.open_session(cwd, session_id, mode, entries=entries, tree=tree))
         return Session(self._bridge, found)
 
     async def checkpoint(self) -> CheckpointReport:
@@ -128,6 +136,12 @@ class Session:
     def indicator(self) -> str | None:
         """See there."""
         return self._inner.indicator
+
+    @property
+    def tree(self) -> OwnedTree | None:
+        """See there."""
+        tree = self._inner.tree
+        return None if tree is None else OwnedTree(self._bridge, tree)
 
     async def patch_state(
         self,
@@ -276,11 +290,3 @@ class Session:
     async def aclose(self) -> None:
         """See there."""
         await self._bridge.call(self._inner.aclose)
-
-
-def copied(value: Any) -> Any:
-    """A copy of an argument; or the argument where it is nested too deeply for one, since it is refused for that."""
-    try:
-        return detach(value)
-    except RecursionError:
-        return value

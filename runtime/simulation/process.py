@@ -83,13 +83,14 @@ class Process:
         session_id: str = "main",
         mode: Mode | None = "active",
         entries: HostEntries | None = None,
+        tree: bool | None = None,
     ) -> RecordedSession:
         """As ``runtime.open_session``, active unless one says otherwise.
 
         Cancellation and errors as there.
         """
         with self._recorder.call(self, cwd, session_id, "open"):
-            session = await self.unrecorded.open_session(cwd, session_id, mode, entries=entries)
+            session = await self.unrecorded.open_session(cwd, session_id, mode, entries=entries, tree=tree)
         return RecordedSession(session, self, self._recorder)
 
     def attach(self, runtime: Runtime) -> None:

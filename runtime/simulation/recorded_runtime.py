@@ -24,7 +24,7 @@ class RecordedRuntime:
     """A ``Runtime`` whose sessions are recorded. Everything else goes straight to the runtime."""
 
     _runtime: Runtime
-    _open_session: Callable[[str, str, Mode | None, HostEntries | None], Awaitable[RecordedSession]]
+    _open_session: Callable[[str, str, Mode | None, HostEntries | None, bool | None], Awaitable[RecordedSession]]
 
     def __repr__(self) -> str:
         return f"<Recorded {self._runtime!r}>"
@@ -33,7 +33,13 @@ class RecordedRuntime:
         return getattr(self._runtime, name)
 
     async def open_session(
-        self, cwd: str, session_id: str = "main", mode: Mode | None = None, *, entries: HostEntries | None = None
+        self,
+        cwd: str,
+        session_id: str = "main",
+        mode: Mode | None = None,
+        *,
+        entries: HostEntries | None = None,
+        tree: bool | None = None,
     ) -> RecordedSession:
         """See ``Runtime.open_session``."""
-        return await self._open_session(cwd, session_id, mode, entries)
+        return await self._open_session(cwd, session_id, mode, entries, tree)

@@ -10,7 +10,7 @@ import random
 from typing import final
 
 from ...store import Durability, Ground, Journal, Layout
-from ..joining import Seams
+from ..joining import Seams, TreeGround
 from .clock import SeededClock
 from .disk import SimulatedDisk
 from .fates import CrashMode
@@ -54,7 +54,8 @@ class SimulatedMachine:
         def open_journal(ground: Ground, level: Durability) -> Journal:
             return self.journals.open(process, ground.layout, level)
 
-        return Seams(ground, threads, SeededClock(seed), SeededIds(seed), open_journal)
+        trees = TreeGround(self.disk, self.disk, ground.locks, self.root.rpartition("/")[0] + "/sessions")
+        return Seams(ground, threads, SeededClock(seed), SeededIds(seed), open_journal, trees=trees)
 
     def kill(self, process: str) -> None:
         """What ``kill -9`` leaves: files as programs see them, and nothing else of the process."""

@@ -4,6 +4,6 @@
 and waits for its end.
 """
 
-from .runtime.aio import Run, Runtime, Session, Transaction, Watch, open_runtime
+from .runtime.aio import OwnedTree, Run, Runtime, Session, Transaction, Watch, open_runtime
 
-__all__ = ["Run", "Runtime", "Session", "Transaction", "Watch", "open_runtime"]
+__all__ = ["OwnedTree", "Run", "Runtime", "Session", "Transaction", "Watch", "open_runtime"]

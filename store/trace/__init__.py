@@ -16,7 +16,7 @@ from .making import TreeOptions, begin_tree, copy_session, fork_tree, newest_fil
 from .mending import Mended, mend_session
 from .naming import check_id
 from .reading import HEADER_BYTES_MAX, read_head
-from .seams import TraceSeams
+from .seams import Tell, TraceSeams
 from .session_tree import TraceTree
 
 __all__ = [
@@ -29,6 +29,7 @@ __all__ = [
     "Mended",
     "SessionContext",
     "SessionInfo",
+    "Tell",
     "TraceSeams",
     "TraceTree",
     "TreeOptions",

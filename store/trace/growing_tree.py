@@ -23,6 +23,7 @@ import attrs
 
 from ..algebra import CallError, StoreError, shown
 from ..disk_paths import named
+from ..ports import Locks
 from ..rows import Durability
 from .entries import entry, file_name, header, iso_time, session_uuid
 from .files import SessionFile, write_whole
@@ -79,6 +80,21 @@ class GrowingTree(ReadableTree):
             self._tell("foreign_entries", data | {"is_branch": self._tree.leaf != self._tree.last})
         return added
 
+    # -- in the hands of somebody who waits and listens ----------------------------------------------------------------
+
+    @property
+    def locks(self) -> Locks:
+        """Whose locks are taken."""
+        return self._seams.locks
+
+    def adopt(self, locks: Locks, tell: Tell) -> tuple[Locks, Tell]:
+        """Take other locks, and tell somebody else of events, from now on. Returns who it was before."""
+        before = self._seams.locks, self._tell
+        self._seams, self._tell = attrs.evolve(self._seams, locks=locks), tell
+        if self._file is not None:
+            self._file.seams, self._file.tell = self._seams, tell
+        return before
+
     # -- coming to be ------------------------------------------------------------------------------------------------
 
     def load(self, is_read_only: bool = False) -> None:
@@ -92,6 +108,17 @@ class GrowingTree(ReadableTree):
         else:
             self._take_in()
         self._tree.leaf = self._tree.last
+
+    def write_now(self) -> None:
+        """Make the session a file, whatever it holds. One that has a file stays as it is.
+
+        Raises:
+          StoreError: E_CHANGED if something has its name already; E_DISK.
+        """
+        if self._file is not None and not self._file.is_written:
+            leaf = self._tree.leaf
+            self._create([*self._texts.lines(range(len(self._texts)))])
+            self._tree.leaf = leaf
 
     def write_header(self) -> None:
         """Begin an empty file."""
@@ -183,10 +210,10 @@ class GrowingTree(ReadableTree):
             self._file = SessionFile(path, self._seams, self._durability, self._tell)
         self._tree, self._texts = Tree(), Texts(self._file)
 
-    def _fill(self, lines: list[bytes]) -> None:
+    def _fill(self, lines: list[bytes], *, is_deferred: bool) -> None:
         """Take over entries, the last of them as leaf."""
         entries: list[Entry] = [value_of(line) for line in lines]
-        if self._file is not None and any(map(self._is_first_write, entries)):
+        if not is_deferred and self._file is not None and any(map(self._is_first_write, entries)):
             self._create(lines)
         else:
             for line, found in zip(lines, entries, strict=True):

@@ -102,6 +102,11 @@ class ReadableTree:
         """The ids of ``get_branch``, without reading an entry."""
         return [self._tree.ids[place] for place in self._tree.path(self._tree.leaf if from_id is None else from_id)]
 
+    def get_branch_kinds(self, from_id: str | None = None) -> list[tuple[str, str]]:
+        """Id and kind of each entry of ``get_branch``, without reading one; of messages as ``message:user``."""
+        places = self._tree.path(self._tree.leaf if from_id is None else from_id)
+        return [(self._tree.ids[place], self._tree.kinds[place]) for place in places]
+
     def get_tree(self) -> list[Node]:
         """All roots as nodes: ``entry``, ``children`` (oldest first), ``label``, ``labelTimestamp``.
 

@@ -136,12 +136,17 @@ class TraceTree(GrowingTree):
             raise
 
     def create_branched_session(
-        self, leaf_id: str, *, session_id: str | None = None, timestamp_ms: int | None = None
+        self,
+        leaf_id: str,
+        *,
+        session_id: str | None = None,
+        timestamp_ms: int | None = None,
+        is_deferred: bool = False,
     ) -> str | None:
         """Become a new session that holds only the path to an entry, with the labels in force there.
 
         The old file stays as it is. The new one is written now if the path holds a message that would have had it
-        written, else later.
+        written, else later. ``is_deferred``: never now.
 
         Returns:
           The path of the new file; None in memory.
@@ -150,7 +155,7 @@ class TraceTree(GrowingTree):
         old, now = self.get_session_file(), self._seams.now_ms() if timestamp_ms is None else timestamp_ms
         copied = branched_path(self._tree, self._texts, leaf_id, iso_time(now), self._fresh_id)
         self._begin(session_id, old, now)
-        self._fill(copied)
+        self._fill(copied, is_deferred=is_deferred)
         return self.get_session_file()
 
     def new_session(

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 import trio
 
-from kit.cancelling import CancelAt
+from kit.cancelling import CancelAt, Story, every_cancellation
 from kit.holds import holds
 from kit.simulated_runtimes import run_seeded, simulated
 from kit.simulated_stores import SimulatedStore

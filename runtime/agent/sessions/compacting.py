@@ -42,7 +42,9 @@ class Compacting:
     tell: Tell
     model_summarizer: Callable[[], Awaitable[Summarizer]]
 
-    def reason(self, answer: AssistantMessage, *, has_recovered: bool, is_before_prompt: bool) -> CompactionReason | None:
+    def reason(
+        self, answer: AssistantMessage, *, has_recovered: bool, is_before_prompt: bool
+    ) -> CompactionReason | None:
         """Why the session should be compacted now, judged by its latest answer."""
         model, latest = self.conversation.state.model, self.conversation.compaction
         return compaction_reason(
@@ -113,4 +115,3 @@ def result_of(compaction: Compaction) -> dict[str, Any]:
         "tokensBefore": compaction.tokens_before,
         "details": dict(compaction.details),
     }
-

@@ -17,7 +17,7 @@ import attrs
 
 from ....store.trace import SessionContext, TraceTree
 from ..messages import AgentMessage, json_of
-from ..model_stream import Model, ThinkingLevel
+from ..model_stream import ThinkingLevel
 from ..recording import recorded_as
 from ..state import UNKNOWN_MODEL, AgentState
 from .tree_desk import TreeDesk
@@ -132,7 +132,10 @@ class Conversation:
         def append(tree: TraceTree) -> str:
             if new is not None and new.type == "custom_message":
                 return tree.append_custom_message_entry(
-                    new.members["customType"], new.members["content"], new.members["display"], new.members.get("details")
+                    new.members["customType"],
+                    new.members["content"],
+                    new.members["display"],
+                    new.members.get("details"),
                 )
             return tree.append_message(whole)
 

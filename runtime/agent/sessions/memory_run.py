@@ -35,7 +35,9 @@ class MemoryRun(NoHostRun):
         given = [json_of(message) for message in messages]
         # What comes back as it was given is the user's own object again, of whatever type.
         whose = {id(whole): message for whole, message in zip(given, messages, strict=True)}
-        projected = await self.memory.project([own, *(whole if type(whole) is dict else dict(whole) for whole in given)])
+        projected = await self.memory.project(
+            [own, *(whole if type(whole) is dict else dict(whole) for whole in given)]
+        )
         systems = [message["content"] for message in projected if message.get("role") == "system"]
         others = [message for message in projected if message.get("role") != "system"]
         return "".join(systems), [whose.get(id(message), message) for message in others]
