@@ -22,7 +22,7 @@ from ...store import Disk, RealDisk
 from ..world import RandomIds, SystemClock
 from .activity import Activity
 from .custody import Custody, Work, in_thread
-from .errors import AgentError
+from .errors import AgentError, closed
 from .host import AgentHost, NoHost
 from .messages import AgentMessage, ImageBlock, messages_of, role_of
 from .model_stream import Model, StreamFunction, ThinkingLevel
@@ -237,6 +237,8 @@ class Agent(Queueing, Setters):
         if self._is_closed:
             raise _closed()
         if self._activity is not None:
+            raise closed()
+        if self._run is not None:
             raise AgentError("E_AGENT_RUNNING", f"Agent is already processing{text}")
 
     async def _occupy(self, work: Callable[[AbortSignal], Awaitable[None]]) -> None:
@@ -263,13 +265,15 @@ class Agent(Queueing, Setters):
         return self.steering_mode if lane == "steering" else self.follow_up_mode
 
     def _options(self) -> RunOptions:
-        tools = [*self._host.tools(), *self.state.tools]
+        tools: dict[str, Tool] = {}
+        for tool in (*self._host.tools(), *self.state.tools):
+            tools.setdefault(tool.name, tool)
         budgets = self.thinking_budgets
         return RunOptions(
             model=self.state.model,
             system_prompt=self.state.system_prompt,
             thinking_level=self.state.thinking_level,
-            tools={tool.name: tool for tool in tools},
+            tools=tools,
             stream_fn=self.stream_fn,
             convert_to_llm=self.convert_to_llm,
             transform_context=self.transform_context,
@@ -286,13 +290,3 @@ class Agent(Queueing, Setters):
             max_retry_delay_s=self.max_retry_delay_s,
             host=self._host,
         )
-
-    def _to_queue(self, message: str | AgentMessage) -> AgentMessage:
-        if self._is_closed:
-            raise _closed()
-        (whole,) = messages_of(message, (), self._clock.wall_ms())
-        return whole
-
-
-def _closed() -> AgentError:
-    return AgentError("E_AGENT_CLOSED", "this agent is closed; make another one")

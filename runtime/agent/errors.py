@@ -9,3 +9,8 @@ class AgentError(StrataflowError):
     """An agent can not do this now. Nothing has changed; a run that is under way goes on."""
 
     codes = frozenset("E_AGENT_RUNNING E_AGENT_CONTINUE E_AGENT_CLOSED E_AGENT_SCRIPT".split())
+
+
+def closed() -> AgentError:
+    """Of an agent that was closed."""
+    return AgentError("E_AGENT_CLOSED", "this agent is closed; make another one")

@@ -205,7 +205,13 @@ def role_of(message: AgentMessage) -> str:
 
 def only_llm(messages: Sequence[AgentMessage]) -> list[LlmMessage]:
     """The default conversion: what models know is kept, all else is dropped."""
-    return [cast(LlmMessage, json_of(message)) for message in messages if role_of(message) in _LLM_ROLES]
+    found = []
+    for message in messages:
+        # Of every message of every request, so it is worth not to ask two functions.
+        role = message.get("role") if type(message) is dict else role_of(message)
+        if role in _LLM_ROLES:
+            found.append(cast(LlmMessage, json_of(message)))
+    return found
 
 
 def messages_of(

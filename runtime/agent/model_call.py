@@ -1,7 +1,7 @@
-"""One call of the model: hooks in their order, then the stream, read by a task of its own.
+"""One call of the model: hooks in their order, then the stream.
 
-The reader hands over one event at a time, so a slow listener slows the stream. An abortion ends the reader alone: what
-listeners and hooks do is never cut short by it.
+Each event is told before the next one is read, so a slow listener slows the stream. An abortion ends the reading, by
+cancelling the scope around the stream, but not while a listener is at work: what others do is never cut short.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ async def ask_model(
     now_ms: Callable[[], int],
 ) -> AssistantMessage:
     """Ask for the next answer; ``on_event`` is awaited for each event before the last one. Raises what hooks raise."""
+    await trio.lowlevel.checkpoint()  # whatever hooks and models do, the loop turns once a turn
     messages: Sequence[AgentMessage] = list(context)
     if options.transform_context is not None:
         messages = await settled(options.transform_context(list(messages), signal))
@@ -59,54 +60,37 @@ class _Call:
     stream_options: StreamOptions
     signal: AbortSignal
     last: AssistantMessage | None = None
-    failure: Exception | None = None
 
     async def listen(self, on_event: OnEvent) -> AssistantMessage | None:
         """The answer, or None if it was aborted."""
-        send, receive = trio.open_memory_channel[StreamEvent](0)
+        stream_fn, model = self.options.stream_fn, self.options.model
+        if stream_fn is None:
+            raise RuntimeError(f"nobody asks models of {model.provider}: give a stream_fn")
         final: AssistantMessage | None = None
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._read, send)
-            try:
-                async with receive:
-                    async for event in receive:
-                        if event["type"] in ("done", "error"):
-                            final = event["message"] if event["type"] == "done" else event["error"]
-                        elif self.signal.is_set:
-                            break
-                        else:
-                            self.last = event.get("partial", self.last)
+        failure: Exception | None = None
+        with self.signal._cancelling() as scope:
+            # A generator of a user's is closed here, and not when the collector finds it.
+            async with stream_fn(model, self.request, self.stream_options) as events, _closing(events):
+                async for event in events:
+                    if event["type"] in ("done", "error"):
+                        final = event["message"] if event["type"] == "done" else event["error"]
+                        break
+                    if self.signal.is_set:
+                        break
+                    self.last = event.get("partial", self.last)
+                    try:
+                        with self.signal._sparing(scope):
                             await on_event(event)
-            except Exception as error:
-                # Raised below, outside of the nursery, which would wrap it into a group.
-                self.failure = error
-                nursery.cancel_scope.cancel()
-        if self.failure is not None:
-            raise self.failure
+                    except Exception as error:
+                        failure = error  # raised below: it is none of the client's business
+                        break
+        if failure is not None:
+            raise failure
         if final is None and not self.signal.is_set:
             if self.last is None:
                 raise RuntimeError("the model's stream ended without an answer")
             return self.last
         return final
-
-    async def _read(self, send: trio.MemorySendChannel[StreamEvent]) -> None:
-        stream_fn = self.options.stream_fn
-        try:
-            async with send:
-                with self.signal._cancelling():
-                    if stream_fn is None:
-                        raise RuntimeError(f"nobody asks models of {self.options.model.provider}: give a stream_fn")
-                    call = stream_fn(self.options.model, self.request, self.stream_options)
-                    # A generator of a user's ends here, and not when the collector finds it.
-                    async with call as events, _closing(events):
-                        async for event in events:
-                            await send.send(event)
-                            if event["type"] in ("done", "error"):
-                                break
-        except trio.BrokenResourceError:
-            return  # the listener has heard enough: the run was aborted, or a listener failed
-        except Exception as error:
-            self.failure = self.failure or error
 
 
 def _closing(events: AsyncIterator[StreamEvent]) -> AbstractAsyncContextManager[Any]:

@@ -124,14 +124,20 @@ class QueueFile:
         self._disk.sync_folder(os.path.dirname(path))
 
     def add(self, queue_id: str, lane: Lane, message: AgentMessage) -> None:
-        """Keep a message (K1). If it raises, it is not kept."""
-        if (path := self.path) is not None:
-            is_new = not self._ids and self._disk.stat(path) is None
+        """Keep a message (K1). If it raises, it is not kept, unless the disk refuses to take that down too."""
+        if (path := self.path) is None:
+            return
+        is_new = not self._ids and self._disk.stat(path) is None
+        try:
             self._append(path, _queued(queue_id, lane, message))
             self._disk.sync_file(path)
             if is_new:
                 self._disk.sync_folder(os.path.dirname(path))
-            self._ids.add(queue_id)
+        except StoreError:
+            with suppress(StoreError):
+                self._append(path, {"gone": [queue_id]})
+            raise
+        self._ids.add(queue_id)
 
     def record(self, message: AgentMessage, queue_id: str | None) -> None:
         """Append the entry of a message to the session, and let the message go if it waited."""

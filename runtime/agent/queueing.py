@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from ...actors import Clock
 from .custody import Custody
-from .messages import AgentMessage
+from .errors import closed
+from .messages import AgentMessage, messages_of
 from .step_types import Lane
 
 
@@ -11,9 +13,8 @@ class Queueing:
     """What waits to steer a run, and what waits to follow it. Any time, by any task."""
 
     _custody: Custody
-
-    def _to_queue(self, message: str | AgentMessage) -> AgentMessage:
-        raise NotImplementedError
+    _clock: Clock
+    _is_closed: bool
 
     async def steer(self, message: str | AgentMessage) -> None:
         """Queue a message for the next turn of the run, or of the next run.
@@ -48,4 +49,7 @@ class Queueing:
         return self._custody.queues.messages(lane)
 
     async def _queue(self, lane: Lane, message: str | AgentMessage) -> None:
-        await self._custody.add(lane, self._to_queue(message))
+        if self._is_closed:
+            raise closed()
+        (whole,) = messages_of(message, (), self._clock.wall_ms())
+        await self._custody.add(lane, whole)

@@ -38,7 +38,7 @@ class AbortSignal:
 
     @contextmanager
     def _cancelling(self) -> Iterator[trio.CancelScope]:
-        """A scope that ends with the abortion: for work of the loop itself, never around code of others."""
+        """A scope that ends with the abortion."""
         with trio.CancelScope() as scope:
             if self.is_set:
                 scope.cancel()
@@ -47,3 +47,14 @@ class AbortSignal:
                 yield scope
             finally:
                 self._scopes.discard(scope)
+
+    @contextmanager
+    def _sparing(self, scope: trio.CancelScope) -> Iterator[None]:
+        """Code of others inside of such a scope: an abortion meanwhile cancels the scope only behind it."""
+        self._scopes.discard(scope)
+        try:
+            yield
+        finally:
+            self._scopes.add(scope)
+            if self.is_set:
+                scope.cancel()

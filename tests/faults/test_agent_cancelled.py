@@ -73,6 +73,7 @@ def check(agent: Agent, session: PlainSession) -> None:
     assert (agent.signal, agent._run) == (None, None)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("execution", ["parallel", "sequential"])
 @pytest.mark.parametrize("policy", ["finish", "skip"])
 @pytest.mark.parametrize("end", ["cancel", "abort", "aclose"])

@@ -9,6 +9,7 @@ restart. Two of the messages are the same to the last byte, since that is where 
 
 from __future__ import annotations
 
+import errno
 import itertools
 import os
 from collections import Counter
@@ -20,6 +21,7 @@ import pytest
 import trio
 
 from kit.agents import agent_of, calls, check_well_formed, says, text_of, tool
+from kit.faulty_disk import FaultyDisk
 from kit.holds import holds
 from kit.session_files import DyingDisk, PlainSession, inline
 from strataflow.agent import Agent
@@ -87,6 +89,7 @@ def check(path: str, acknowledged: Counter[str]) -> None:
     assert not os.path.exists(path + QUEUE_SUFFIX)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("begins_late", [False, True])
 @pytest.mark.parametrize("how", ["before", "half", "after"])
 @holds("host 5.2.4")
@@ -105,6 +108,7 @@ def test_no_message_is_lost_or_doubled_by_a_death_at_any_change(how: str, begins
     assert at > 20
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["before", "half", "after"])
 def test_a_second_death_during_the_restart_changes_nothing(how: str, tmp_path: Path) -> None:
     for first, second in itertools.product(range(1, 40, 6), range(1, 9, 2)):
@@ -163,3 +167,34 @@ async def test_a_disk_that_fails_during_a_run_is_an_error_in_the_state(tmp_path:
     assert agent.state.error is not None
     assert "dead" in agent.state.error
     check_well_formed(agent.state.messages)
+
+
+@pytest.mark.parametrize("operation", ["append", "sync_file", "sync_folder"])
+async def test_a_message_that_was_refused_does_not_come_back_later(
+    operation: str, tmp_path: Path, autojump_clock: Any
+) -> None:
+    path = str(tmp_path / "s.jsonl")
+    disk = FaultyDisk()
+    place = str(tmp_path) if operation == "sync_folder" else path + QUEUE_SUFFIX
+    disk.refuse(operation, place, errno.EIO, times=1)
+    agent, _ = agent_on(path, disk)  # type: ignore[arg-type]
+    with pytest.raises(StoreError):
+        await agent.steer("refused")
+    await agent.steer("taken")
+    again, _ = agent_on(path, RealDisk())
+    async with again:
+        assert [text_of(each) for each in again.queued("steering")] == ["user: taken"]
+
+
+async def test_a_queue_that_can_not_be_let_go_now_is_let_go_with_the_next_message(
+    tmp_path: Path, autojump_clock: Any
+) -> None:
+    path = str(tmp_path / "s.jsonl")
+    disk = FaultyDisk()
+    agent, session = agent_on(path, disk)  # type: ignore[arg-type]
+    await agent.steer("S")
+    disk.refuse("sync_file", path, errno.EIO, times=1)
+    await agent.prompt("go")
+    assert agent.state.error is None
+    assert [text_of(message) for message in session.messages()][:2] == ["user: go", "user: S"]
+    assert not os.path.exists(path + QUEUE_SUFFIX)
