@@ -165,6 +165,22 @@ class SessionTree(TraceTree):
             timestamp_ms=timestamp_ms,
         )
 
+    def set_session_file(self, path: str) -> None:
+        """Go on with the session in another file; working directory and folder for new sessions stay.
+
+        Raises:
+          StoreError: as ``open``; then this one is as it was.
+        """
+        self.become(
+            open_tree(
+                SessionTree,
+                SYSTEM_SEAMS,
+                file_place(path),
+                TreeOptions(self._durability, self._first_write, self._tell),
+                default_cwd=self.get_cwd(),
+            )
+        )
+
     @staticmethod
     def default_dir(cwd: str, agent_dir: str | None = None) -> str:
         """The folder for sessions of a working directory: ``<agent dir>/sessions/--<cwd with dashes>--``."""

@@ -29,7 +29,7 @@ from ..rows import Durability
 from .lines import BLANK, Entry, parse_line
 from .seams import Tell, TraceSeams
 
-BLOCK_BYTES: Final = 1 << 20
+READ_BYTES: Final = 1 << 20
 TORN_SUFFIX: Final = ".torn"
 
 Line = tuple[int, bytes, bool]
@@ -40,7 +40,7 @@ def lines_of(seams: TraceSeams, path: str, start: int, end: int) -> Iterator[Lin
     held: list[bytes] = []
     at = position = start
     while position < end:
-        block = seams.parts.read_part(path, position, min(BLOCK_BYTES, end - position))
+        block = seams.parts.read_part(path, position, min(READ_BYTES, end - position))
         if not block:
             break
         position += len(block)
@@ -101,7 +101,7 @@ def _blocks(lines: Iterable[bytes]) -> Iterator[bytes]:
     for line in lines:
         held += (line, b"\n")
         size += len(line) + 1
-        if size >= BLOCK_BYTES:
+        if size >= READ_BYTES:
             yield b"".join(held)
             held, size = [], 0
     if held:

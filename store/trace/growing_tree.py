@@ -50,6 +50,11 @@ class GrowingTree(ReadableTree):
     _is_read_only: bool = False
     _is_running: bool = False
 
+    def become(self, other: GrowingTree) -> None:
+        """Be the session of another object from now on; working directory and folder for new sessions stay (2.1.7)."""
+        self._header, self._file = other._header, other._file
+        self._tree, self._texts, self._is_read_only = other._tree, other._texts, other._is_read_only
+
     # -- beside other processes --------------------------------------------------------------------------------------
 
     def begin_run(self) -> None:

@@ -10,7 +10,7 @@ import attrs
 
 from ..algebra import StoreError
 from ..disk_paths import named
-from .files import BLOCK_BYTES, SessionFile
+from .files import READ_BYTES, SessionFile
 from .lines import Entry, parse_line
 
 _GAP_BYTES_MAX = 4096  # reading so much in vain costs less than another call
@@ -59,7 +59,7 @@ class Texts:
         if first < 0 or start < 0:
             return False
         gap = start - self._starts[last] - self._sizes[last]
-        return 0 <= gap <= _GAP_BYTES_MAX and start + self._sizes[place] - first <= BLOCK_BYTES
+        return 0 <= gap <= _GAP_BYTES_MAX and start + self._sizes[place] - first <= READ_BYTES
 
     def _read(self, group: Sequence[int]) -> Iterator[bytes]:
         base = self._starts[group[0]]

@@ -21,6 +21,10 @@ def _store(*sections: tuple[str, Iterable[int]]) -> list[str]:
     return [f"store {section}.{number}" for section, numbers in sections for number in numbers]
 
 
+def _host(*sections: tuple[str, Iterable[int]]) -> list[str]:
+    return [f"host {section}.{number}" for section, numbers in sections for number in numbers]
+
+
 def _all(last: int, *, but: tuple[int, ...] = ()) -> list[int]:
     return [number for number in range(1, last + 1) if number not in but]
 
@@ -64,6 +68,12 @@ REQUIRED: Mapping[str, list[str]] = {
     "Benchmarks of the agent": numbered("B", (1, 15)),
     **OF_AGENTS,
     **OF_RESOURCES,
+    "Session trees": [
+        *_host(("1.1", _all(5)), ("1.2", _all(3)), ("1.3", _all(4)), ("1.4", _all(7)), ("1.5", _all(7))),
+        *_host(("1.6", _all(4)), ("1.7", _all(7)), ("1.8", _all(10)), ("1.9", _all(5)), ("2.1", _all(7))),
+        *_host(("2.2", _all(6)), ("2.3", _all(4)), ("2.4", _all(7)), ("2.5", _all(10)), ("2.6", _all(7))),
+        *numbered("case host ", (1, 94)),
+    ],
 }
 
 NOT_TAKEN_OVER: Mapping[str, str] = {

@@ -1,7 +1,8 @@
 """Which statements of the specification a test holds.
 
 ``@holds("P19", "store 3.1.6", "case store 65")`` puts a test into ``docs/acceptance.md`` beside these statements.
-Statements are ``P1`` to ``P25``, ``O…``, ``T…``, ``A…``, ``J…``, ``Ours-…``, ``store <number>``; acceptance cases are
+Statements are ``host <number>`` (cases: ``case host <n>``),
+``P1`` to ``P25``, ``O…``, ``T…``, ``A…``, ``J…``, ``Ours-…``, ``store <number>``; acceptance cases are
 ``case store <n>`` and ``case agent <n>``. Ranges are written ``"T56-T64"``,
 ``"case store 3-5"`` or ``"store 1.4.1-1.4.5"``.
 """

@@ -140,7 +140,7 @@ def _commands() -> dict[str, argparse.ArgumentParser]:
 @pytest.mark.parametrize("command", sorted(_commands()))
 def test_every_command_and_option_is_in_the_reference(command: str) -> None:
     text = sections(CLI_PAGE)[f"strataflow {command}"]
-    actions = [action for action in _commands()[command]._actions if action.dest != "help"]
+    actions = [action for action in _actions(_commands()[command]) if action.dest != "help"]
     options = {option for action in actions for option in action.option_strings if option.startswith("--")}
     shared = _shared_options(text)
     written = {row[0].strip("`").split()[0] for row in rows(text) if row[0].startswith("`--")} | shared
@@ -148,6 +148,17 @@ def test_every_command_and_option_is_in_the_reference(command: str) -> None:
     for action in actions:
         if not action.option_strings and action.nargs != argparse.PARSER:
             assert (action.metavar or action.dest) in text, f"{command}: argument {action.dest} is not described"
+
+
+def _actions(parser: argparse.ArgumentParser) -> list[argparse.Action]:
+    """The arguments of a command and of the actions that it consists of."""
+    found: list[argparse.Action] = []
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            found += [each for below in action.choices.values() for each in _actions(below)]
+        else:
+            found.append(action)
+    return found
 
 
 def _shared_options(text: str) -> set[str]:
@@ -175,12 +186,13 @@ def test_every_public_name_is_in_the_python_reference() -> None:
 @pytest.mark.parametrize(
     "name",
     "Runtime Session Receipt ReadResult CloseReport CheckpointReport RuntimeEvent Settings MissingDeletion "
-    "Transaction Conflict ChangedBy Watch Change LogEntry".split(),
+    "Transaction Conflict ChangedBy Watch Change LogEntry SessionTree".split(),
 )
 def test_every_public_member_is_in_the_python_reference(name: str) -> None:
     words = " ".join(code_words(read(API_PAGE)))
     kind = getattr(strataflow, name)
-    members = {member for member in vars(kind) if not member.startswith("_")}
+    kinds = [each for each in kind.__mro__ if each.__module__.startswith("strataflow")]
+    members = {member for each in kinds for member in vars(each) if not member.startswith("_")}
     if attrs.has(kind):
         members |= {field.name for field in attrs.fields(kind) if not field.name.startswith("_")}
     # These serve the handles of sessions.

@@ -27,7 +27,7 @@ def say(tree: SessionTree, words: str) -> list[str]:
     return [tree.append_message(made[number % 2](word)) for number, word in enumerate(words.split())]
 
 
-@holds("host AC-043", "host AC-044", "host AC-045", "host AC-046", "host 2.4.4", "host 2.4.5", "host 2.6.1")
+@holds("case host 43", "case host 44", "case host 45", "case host 46", "host 2.4.4", "host 2.4.5", "host 2.6.1")
 def test_a_branch_leaves_the_old_one_where_it_is(tree: SessionTree) -> None:
     a, b, c, d = say(tree, "A B C D")
     tree.branch(b)
@@ -46,14 +46,14 @@ def test_a_branch_leaves_the_old_one_where_it_is(tree: SessionTree) -> None:
     )
 
 
-@holds("host AC-034", "host 1.8.4")
+@holds("case host 34", "host 1.8.4")
 def test_a_branch_without_an_entry_is_forgotten_with_the_object(stored: SessionTree) -> None:
     a, _, c = say(stored, "A B C")
     stored.branch(a)
     assert SessionTree.open(str(stored.get_session_file())).get_leaf_id() == c
 
 
-@holds("host AC-047", "host AC-084", "host 2.6.2", "host 2.5.2")
+@holds("case host 47", "case host 84", "host 2.6.2", "host 2.5.2")
 def test_before_all_entries_there_is_an_empty_context_and_the_next_is_a_root(tree: SessionTree) -> None:
     (a,) = say(tree, "A")
     tree.reset_leaf()
@@ -64,7 +64,7 @@ def test_before_all_entries_there_is_an_empty_context_and_the_next_is_a_root(tre
     assert ids(tree.get_children(None)) == [a, b]
 
 
-@holds("host AC-048", "host AC-049", "host AC-050", "host 2.4.6", "host 1.8.5")
+@holds("case host 48", "case host 49", "case host 50", "host 2.4.6", "host 1.8.5")
 def test_a_tree_has_orphans_as_roots_and_children_in_the_order_of_their_times(tmp_path: Path) -> None:
     path = session_file(
         tmp_path / "s.jsonl",
@@ -83,7 +83,7 @@ def test_a_tree_has_orphans_as_roots_and_children_in_the_order_of_their_times(tm
     assert set(roots[2]) == {"entry", "children"}
 
 
-@holds("host AC-051")
+@holds("case host 51")
 def test_a_chain_of_twenty_thousand_entries_is_walked_without_recursion(tmp_path: Path) -> None:
     lines = [message_line(f"{n:08x}", f"{n - 1:08x}" if n else None) for n in range(20_000)]
     tree = SessionTree.open(str(session_file(tmp_path / "s.jsonl", *lines)))
@@ -95,7 +95,7 @@ def test_a_chain_of_twenty_thousand_entries_is_walked_without_recursion(tmp_path
     assert len(tree.build_session_context().messages) == 20_000
 
 
-@holds("host AC-052", "host AC-053", "host AC-054", "host AC-055", "host AC-056", "host 2.3.4", "host 2.3.2")
+@holds("case host 52", "case host 53", "case host 54", "case host 55", "case host 56", "host 2.3.4", "host 2.3.2")
 def test_the_last_label_of_an_entry_holds_on_every_branch(tree: SessionTree) -> None:
     a, b = say(tree, "A B")
     tree.append_label_change(b, "first")
@@ -117,7 +117,7 @@ def test_the_last_label_of_an_entry_holds_on_every_branch(tree: SessionTree) -> 
     assert tree.get_entries() == before
 
 
-@holds("host AC-057", "host AC-058", "host AC-059", "host AC-060", "host 2.6.3", "host 1.4.3")
+@holds("case host 57", "case host 58", "case host 59", "case host 60", "host 2.6.3", "host 1.4.3")
 def test_a_summary_of_the_branch_that_is_left_begins_the_new_one(tree: SessionTree) -> None:
     a, b, c = say(tree, "A B C")
     summary = tree.branch_with_summary(b, "tried", {"readFiles": ["x"], "modifiedFiles": []}, False)
@@ -139,7 +139,7 @@ def test_a_summary_of_the_branch_that_is_left_begins_the_new_one(tree: SessionTr
     assert texts(tree.build_session_context().messages) == ["A"]
 
 
-@holds("host AC-061", "host 2.6.4", "host 2.6.5")
+@holds("case host 61", "host 2.6.4", "host 2.6.5")
 def test_a_path_becomes_a_session_with_the_labels_on_it(stored: SessionTree) -> None:
     a, b = say(stored, "A B")
     (c,) = say(stored, "C")
@@ -162,7 +162,7 @@ def test_a_path_becomes_a_session_with_the_labels_on_it(stored: SessionTree) -> 
         stored.create_branched_session("nope")
 
 
-@holds("host AC-062")
+@holds("case host 62")
 def test_a_path_without_an_answer_becomes_a_file_with_the_first_one(stored: SessionTree) -> None:
     first, _ = say(stored, "A B")
     path = Path(str(stored.create_branched_session(first)))
@@ -175,7 +175,7 @@ def test_a_path_without_an_answer_becomes_a_file_with_the_first_one(stored: Sess
     assert len(set(ids(entries))) == 3
 
 
-@holds("host AC-063", "host 2.1.4")
+@holds("case host 63", "host 2.1.4")
 def test_in_memory_the_path_alone_is_left(tree: SessionTree) -> None:
     a, b, _ = say(tree, "A B C")
     assert tree.create_branched_session(b) is None
@@ -184,7 +184,7 @@ def test_in_memory_the_path_alone_is_left(tree: SessionTree) -> None:
     assert "parentSession" not in tree.get_header()
 
 
-@holds("host AC-064", "host 2.6.6")
+@holds("case host 64", "host 2.6.6")
 def test_what_followed_a_label_follows_what_stood_before_it(stored: SessionTree) -> None:
     a, b = say(stored, "A B")
     label = stored.append_label_change(b, "here")
@@ -201,7 +201,7 @@ def test_what_followed_a_label_follows_what_stood_before_it(stored: SessionTree)
     assert texts(stored.build_session_context().messages) == ["S", "C", "D"]
 
 
-@holds("host AC-065", "host 2.1.5")
+@holds("case host 65", "host 2.1.5")
 def test_a_fork_has_every_branch_and_a_header_of_its_own(stored: SessionTree, tmp_path: Path) -> None:
     a, *_ = say(stored, "A B C")
     stored.branch(a)
@@ -217,7 +217,7 @@ def test_a_fork_has_every_branch_and_a_header_of_its_own(stored: SessionTree, tm
     assert len(fork.get_entries()) == len(again.get_entries()) - 1
 
 
-@holds("host AC-066")
+@holds("case host 66")
 @pytest.mark.parametrize("content", [None, "", "{}\n", "nothing\n"])
 def test_what_is_no_session_can_not_be_forked(tmp_path: Path, content: str | None) -> None:
     source = tmp_path / "none.jsonl"
@@ -229,7 +229,7 @@ def test_what_is_no_session_can_not_be_forked(tmp_path: Path, content: str | Non
     assert not (tmp_path / "forks").exists() or list((tmp_path / "forks").iterdir()) == []
 
 
-@holds("host AC-067", "host 1.9.5")
+@holds("case host 67", "host 1.9.5")
 def test_a_fork_of_an_old_file_is_of_the_present_version(tmp_path: Path) -> None:
     old = Path(__file__).parents[1] / "conformance" / "pi" / "sessions" / "v1-old.jsonl"
     before = old.read_bytes()
@@ -269,7 +269,7 @@ def test_what_goes_in_and_what_comes_out_is_the_callers_own(tree: SessionTree) -
     assert tree.get_session_id() != "changed"
 
 
-@holds("host AC-087", "host AC-026")
+@holds("case host 87", "case host 26")
 def test_the_context_of_an_orphan_begins_with_it(tmp_path: Path) -> None:
     path = session_file(
         tmp_path / "s.jsonl",

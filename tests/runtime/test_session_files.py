@@ -31,7 +31,7 @@ def written(tree: SessionTree) -> Path:
     return Path(path)
 
 
-@holds("host AC-001", "host AC-002", "host 1.6.3", "host 1.6.4", "host 1.7.1")
+@holds("case host 1", "case host 2", "host 1.6.3", "host 1.6.4", "host 1.7.1", "host 2.1.1", "host 1.2.2")
 def test_a_new_session_has_a_folder_a_path_and_no_file(folder: str) -> None:
     tree = SessionTree.create("/project", folder, timestamp_ms=1737417601000)
     assert Path(folder).is_dir()
@@ -42,7 +42,7 @@ def test_a_new_session_has_a_folder_a_path_and_no_file(folder: str) -> None:
     assert (tree.get_leaf_id(), tree.get_entries(), tree.get_session_dir()) == (None, [], folder)
 
 
-@holds("host AC-003", "host AC-004", "host AC-005", "host 1.7.2", "host 1.7.3", "host 1.7.4")
+@holds("case host 3", "case host 4", "case host 5", "host 1.7.2", "host 1.7.3", "host 1.7.4")
 def test_the_first_answer_writes_everything_and_later_entries_one_line_each(tree: SessionTree) -> None:
     first = [
         tree.append_model_change("faux", "faux-1"),
@@ -63,7 +63,7 @@ def test_the_first_answer_writes_everything_and_later_entries_one_line_each(tree
     assert path.read_bytes().startswith(before)
 
 
-@holds("host AC-006", "host 1.7.5")
+@holds("case host 6", "host 1.7.5")
 def test_a_failed_answer_writes_the_file_and_a_first_prompt_does_where_it_was_chosen(folder: str) -> None:
     tree = SessionTree.create("/project", folder)
     tree.append_message(assistant("", stopReason="error"))
@@ -75,7 +75,7 @@ def test_a_failed_answer_writes_the_file_and_a_first_prompt_does_where_it_was_ch
     assert len(objects(written(eager))) == 3
 
 
-@holds("host AC-007", "host AC-008", "host AC-009", "host 1.6.1", "host 1.6.2")
+@holds("case host 7", "case host 8", "case host 9", "host 1.6.1", "host 1.6.2")
 @pytest.mark.parametrize(
     "cwd, name",
     [
@@ -97,7 +97,7 @@ def test_each_working_directory_has_a_folder_by_its_name(cwd: str, name: str, tm
     assert SessionTree.create(cwd, agent_dir=agent).get_session_dir() == f"{agent}/sessions/{name}"
 
 
-@holds("host AC-010", "host AC-011", "host 1.3.2", "host 1.3.3")
+@holds("case host 10", "case host 11", "host 1.3.2", "host 1.3.3")
 def test_ids_are_short_and_each_entry_follows_the_one_before(tree: SessionTree) -> None:
     found = [tree.append_custom_entry("x", n) for n in range(50)]
     assert len(set(found)) == 50
@@ -107,7 +107,7 @@ def test_ids_are_short_and_each_entry_follows_the_one_before(tree: SessionTree) 
     assert all(re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", entry["timestamp"]) for entry in entries)
 
 
-@holds("host AC-012", "host AC-013", "host AC-014", "host AC-015")
+@holds("case host 12", "case host 13", "case host 14", "case host 15")
 def test_any_text_comes_back_from_the_file_as_it_was(tree: SessionTree) -> None:
     said = ["Grüße, 世界, 👩‍👩‍👧‍👦", "half \ud83d", "a\u2028b\u2029c\x85d\x0be", "x" * 150_001, "\x00\r\n", ""]
     tree.append_message(assistant("begin"))
@@ -121,7 +121,16 @@ def test_any_text_comes_back_from_the_file_as_it_was(tree: SessionTree) -> None:
     assert data.count(b"\n") == len(said) + 2
 
 
-@holds("host AC-017", "host AC-018", "host AC-019", "host AC-020", "host 1.4.2", "host 1.4.4", "host 1.4.5")
+@holds(
+    "case host 17",
+    "case host 18",
+    "case host 19",
+    "case host 20",
+    "host 1.4.2",
+    "host 1.4.4",
+    "host 1.4.5",
+    "host 2.3.1",
+)
 def test_members_stand_in_their_order_and_what_is_not_given_is_left_out(tree: SessionTree) -> None:
     def last() -> list[tuple[str, Any]]:
         entry = tree.get_leaf_entry()
@@ -149,7 +158,7 @@ def test_members_stand_in_their_order_and_what_is_not_given_is_left_out(tree: Se
     assert last() == [("targetId", first), ("label", "")]
 
 
-@holds("host AC-021", "host 1.7.6")
+@holds("case host 21", "host 1.7.6")
 def test_a_file_without_an_answer_gets_only_what_it_lacks(tmp_path: Path) -> None:
     path = session_file(tmp_path / "s.jsonl", message_line("aaaa0001", None))
     tree = SessionTree.open(str(path))
@@ -159,7 +168,7 @@ def test_a_file_without_an_answer_gets_only_what_it_lacks(tmp_path: Path) -> Non
     assert len(SessionTree.open(str(path)).get_branch()) == 3
 
 
-@holds("host AC-022", "host AC-030", "host 1.7.7")
+@holds("case host 22", "case host 30", "host 1.7.7")
 @pytest.mark.parametrize("ending", ["", "\r"])
 def test_an_entry_is_never_glued_to_a_line_without_its_end(tmp_path: Path, ending: str) -> None:
     path = tmp_path / "s.jsonl"
@@ -171,7 +180,7 @@ def test_an_entry_is_never_glued_to_a_line_without_its_end(tmp_path: Path, endin
     assert not path.with_suffix(".jsonl.torn").exists()
 
 
-@holds("host AC-023", "host 2.1.6")
+@holds("case host 23", "host 2.1.6")
 def test_a_new_session_of_the_same_object_gets_a_file_of_its_own(tree: SessionTree) -> None:
     tree.append_message(assistant("one"))
     tree.append_label_change(tree.get_entries()[0]["id"], "kept")
@@ -185,7 +194,7 @@ def test_a_new_session_of_the_same_object_gets_a_file_of_its_own(tree: SessionTr
     assert old.read_bytes() == before
 
 
-@holds("host AC-029", "host 1.8.7")
+@holds("case host 29", "host 1.8.7")
 def test_an_empty_file_is_begun_and_a_missing_one_is_kept_in_mind(tmp_path: Path) -> None:
     empty = tmp_path / "empty.jsonl"
     empty.touch()
@@ -201,7 +210,7 @@ def test_an_empty_file_is_begun_and_a_missing_one_is_kept_in_mind(tmp_path: Path
 
 
 @pytest.mark.parametrize("content", ["log line\n", "\n", "{}\n", '{"type":"session"}\n', "[1]\n", "{cut"])
-@holds("host AC-027", "host AC-028")
+@holds("case host 27", "case host 28")
 def test_a_file_that_is_no_session_is_refused_and_left_alone(tmp_path: Path, content: str) -> None:
     path = tmp_path / "s.jsonl"
     path.write_text(content)
@@ -211,7 +220,7 @@ def test_a_file_that_is_no_session_is_refused_and_left_alone(tmp_path: Path, con
     assert path.read_text() == content
 
 
-@holds("host AC-038", "host 1.9.3", "host 1.9.4", "host 1.2.3")
+@holds("case host 38", "host 1.9.3", "host 1.9.4", "host 1.2.3")
 def test_a_file_of_version_two_gets_new_roles_and_keeps_the_rest(tmp_path: Path) -> None:
     head = '{"type":"session","version":2,"id":"s","timestamp":"2025-01-01T00:00:00.000Z","branchedFrom":"x"}'
     path = session_file(
@@ -237,7 +246,7 @@ def test_a_file_of_version_two_gets_new_roles_and_keeps_the_rest(tmp_path: Path)
     assert [each.name for each in tmp_path.iterdir()] == ["s.jsonl"]
 
 
-@holds("host AC-042", "host AC-050", "host 1.8.9")
+@holds("case host 42", "case host 50", "host 1.8.9")
 def test_entries_that_are_their_own_ancestors_end_every_walk(tmp_path: Path) -> None:
     path = session_file(
         tmp_path / "s.jsonl", message_line("a", "b"), message_line("b", "a"), message_line("self", "self")
@@ -249,7 +258,7 @@ def test_entries_that_are_their_own_ancestors_end_every_walk(tmp_path: Path) -> 
     assert len(tree.build_session_context("a").messages) == 2
 
 
-@holds("host AC-092", "host 2.2.5", "host 2.4.7")
+@holds("case host 92", "host 2.2.5", "host 2.4.7")
 def test_the_last_name_of_any_branch_is_the_name(tree: SessionTree) -> None:
     tree.append_message(assistant("x"))
     names = []
@@ -260,7 +269,7 @@ def test_the_last_name_of_any_branch_is_the_name(tree: SessionTree) -> None:
     assert names == [(name, name) for name in ("First name", "Second name", None, "Final")]
 
 
-@holds("host AC-090", "host AC-091", "host 2.2.2", "host 2.2.3", "host 2.2.4", "host 2.2.6")
+@holds("case host 90", "case host 91", "host 2.2.2", "host 2.2.3", "host 2.2.4", "host 2.2.6")
 def test_a_listing_goes_by_the_last_message_and_never_by_the_file(tmp_path: Path) -> None:
     old = session_file(tmp_path / "old.jsonl", message_line("a", None, "  hello", second=5), message_line("b", "a"))
     session_file(tmp_path / "silent.jsonl", '{"type":"custom","customType":"x","id":"c","parentId":null}')
@@ -301,7 +310,7 @@ def test_all_folders_are_listed_together(tmp_path: Path) -> None:
     assert SessionTree.list_all(agent_dir=f"{agent}/nowhere") == []
 
 
-@holds("host AC-093", "host AC-094", "host 2.1.3", "host 1.8.10")
+@holds("case host 93", "case host 94", "host 2.1.3", "host 1.8.10")
 def test_the_session_whose_file_changed_last_is_continued(tmp_path: Path) -> None:
     folder = tmp_path / "sessions"
     new = SessionTree.continue_recent("/now", str(folder))
@@ -330,6 +339,20 @@ def test_a_working_directory_given_at_opening_does_not_change_the_header(tmp_pat
     assert SessionTree.open(str(path), str(tmp_path / "other")).get_session_dir() == str(tmp_path / "other")
     without = session_file(tmp_path / "t.jsonl", header='{"type":"session","version":3,"id":"s"}')
     assert SessionTree.open(str(without)).get_cwd() == str(Path.cwd())
+
+
+@holds("host 2.1.7")
+def test_a_tree_goes_on_with_another_file_and_keeps_its_place(tree: SessionTree, tmp_path: Path) -> None:
+    path = session_file(tmp_path / "other.jsonl", message_line("a", None))
+    before = tree.get_session_dir()
+    tree.set_session_file(str(path))
+    assert (tree.get_session_file(), tree.get_leaf_id(), tree.get_session_dir()) == (str(path), "a", before)
+    tree.append_message(user("more"))
+    assert len(objects(path)) == 3
+    path.with_name("bad.jsonl").write_text("bad\n")
+    with pytest.raises(StoreError):
+        tree.set_session_file(str(path.with_name("bad.jsonl")))
+    assert (tree.get_session_file(), tree.get_cwd()) == (str(path), "/project")
 
 
 @pytest.mark.parametrize("chosen", ["", "a/b", "..", "a b", "-a", "a.", "x" * 129, 5])

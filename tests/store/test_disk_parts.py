@@ -58,8 +58,8 @@ class TestSimulatedFileParts(FilePartsConformance):
     @pytest.fixture
     def world(self) -> tuple[Disk, FileParts, str]:
         disk = SimulatedDisk()
-        disk.plant("/root")
-        return disk, disk, "/root"
+        disk.plant("/disk")
+        return disk, disk, "/disk"
 
 
 def test_short_reads_of_the_system_are_completed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -87,23 +87,23 @@ def test_a_cut_that_was_not_synced_may_come_undone_as_a_whole() -> None:
     found = set()
     for seed in range(40):
         disk = SimulatedDisk(seed)
-        disk.plant("/root/a", "file", b"0123456789")
-        disk.cut("/root/a", 4)
-        found.add(disk.crash("torn").contents()["/root/a"])
-        assert disk.crash("lose", seed).contents()["/root/a"] == b"0123456789"
-        assert disk.crash("keep", seed).contents()["/root/a"] == b"0123"
-        disk.sync_file("/root/a")
-        assert disk.crash("lose", seed).contents()["/root/a"] == b"0123"
+        disk.plant("/disk/a", "file", b"0123456789")
+        disk.cut("/disk/a", 4)
+        found.add(disk.crash("torn").contents()["/disk/a"])
+        assert disk.crash("lose", seed).contents()["/disk/a"] == b"0123456789"
+        assert disk.crash("keep", seed).contents()["/disk/a"] == b"0123"
+        disk.sync_file("/disk/a")
+        assert disk.crash("lose", seed).contents()["/disk/a"] == b"0123"
     assert found == {b"0123", b"0123456789"}
 
 
 def test_the_simulated_disk_counts_and_refuses_them_as_its_others() -> None:
     disk = SimulatedDisk()
-    disk.plant("/root/a", "file", b"0123456789")
+    disk.plant("/disk/a", "file", b"0123456789")
     disk.fail_operation(1, errno.EIO)
-    with refused("E_DISK", "/root/a"):
-        disk.read_part("/root/a", 0, 1)
+    with refused("E_DISK", "/disk/a"):
+        disk.read_part("/disk/a", 0, 1)
     disk.is_read_only = True
-    with refused("E_DISK", "/root/a"):
-        disk.cut("/root/a", 0)
+    with refused("E_DISK", "/disk/a"):
+        disk.cut("/disk/a", 0)
     assert disk.operations == 2

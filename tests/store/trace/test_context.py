@@ -35,14 +35,14 @@ def seen(tree: TraceTree) -> list[str]:
     return texts(context.messages)
 
 
-@holds("host AC-068", "host 2.5.1", "host 2.5.4")
+@holds("case host 68", "host 2.5.1", "host 2.5.4")
 def test_messages_are_told_in_the_order_of_the_path(tree: TraceTree) -> None:
     talk(tree, 1, 2)
     assert [message["role"] for message in tree.build_session_context().messages] == ["user", "assistant"] * 2
     assert tree.build_session_context().messages[0] == user("u1")
 
 
-@holds("host AC-069", "host AC-070", "host AC-071", "host AC-072", "host 2.5.3")
+@holds("case host 69", "case host 70", "case host 71", "case host 72", "host 2.5.3")
 def test_the_last_level_and_the_last_model_of_the_path_hold(tree: TraceTree) -> None:
     tree.append_message(user("u"))
     tree.append_thinking_level_change("high")
@@ -59,7 +59,7 @@ def test_the_last_level_and_the_last_model_of_the_path_hold(tree: TraceTree) -> 
     assert context.thinking_level == "not-a-level"
 
 
-@holds("host AC-073", "host AC-074", "host 1.4.1")
+@holds("case host 73", "case host 74", "host 1.4.1")
 def test_custom_entries_say_nothing_and_custom_messages_do_whatever_is_displayed(tree: TraceTree) -> None:
     tree.append_message(user("u"))
     tree.append_custom_entry("state", {"n": 1})
@@ -76,7 +76,7 @@ def test_custom_entries_say_nothing_and_custom_messages_do_whatever_is_displayed
     assert seen(tree) == ["u", "frozen"]
 
 
-@holds("host AC-075", "host AC-076", "host AC-082", "host 2.5.5")
+@holds("case host 75", "case host 76", "case host 82", "host 2.5.5")
 def test_a_compaction_stands_for_what_it_has_not_kept(tree: TraceTree) -> None:
     tree.append_thinking_level_change("high")
     first, second = talk(tree, 1, 2)
@@ -97,7 +97,7 @@ def test_a_compaction_stands_for_what_it_has_not_kept(tree: TraceTree) -> None:
     assert seen(tree) == ["all", "u1", "a1", "u2", "a2"]
 
 
-@holds("host AC-077", "host AC-078", "host 2.5.7")
+@holds("case host 77", "case host 78", "host 2.5.7")
 def test_of_two_compactions_the_latest_alone_is_told(tree: TraceTree) -> None:
     _, second, third = talk(tree, 1, 2, 3)
     tree.append_compaction("S1", third, 1)
@@ -112,7 +112,7 @@ def test_of_two_compactions_the_latest_alone_is_told(tree: TraceTree) -> None:
     assert [entry["type"] for entry in tree.build_context_entries()].count("compaction") == 2
 
 
-@holds("host AC-079", "host 2.5.6")
+@holds("case host 79", "host 2.5.6")
 @pytest.mark.parametrize("kept", ["deadbeef", "", 5, None])
 def test_a_compaction_that_names_nothing_before_it_keeps_nothing(tree: TraceTree, kept: Any) -> None:
     talk(tree, 1, 2)
@@ -123,7 +123,7 @@ def test_a_compaction_that_names_nothing_before_it_keeps_nothing(tree: TraceTree
     assert seen(tree) == ["T", "u3", "a3"]
 
 
-@holds("host AC-080")
+@holds("case host 80")
 def test_a_compaction_counts_on_its_own_branch_only(tree: TraceTree) -> None:
     talk(tree, 1)
     fork = tree.get_leaf_id()
@@ -135,7 +135,7 @@ def test_a_compaction_counts_on_its_own_branch_only(tree: TraceTree) -> None:
     assert seen(tree) == ["u1", "a1", "u3", "a3"]
 
 
-@holds("host AC-081", "host 2.5.8")
+@holds("case host 81", "host 2.5.8")
 def test_what_is_kept_may_begin_with_any_entry(tree: TraceTree) -> None:
     talk(tree, 1)
     level = tree.append_thinking_level_change("high")
@@ -146,7 +146,7 @@ def test_what_is_kept_may_begin_with_any_entry(tree: TraceTree) -> None:
     assert (context.thinking_level, context.model) == ("high", {"provider": "faux", "modelId": "faux-1"})
 
 
-@holds("host AC-085", "host AC-086", "host 2.5.9")
+@holds("case host 85", "case host 86", "host 2.5.9")
 def test_the_entries_that_count_are_all_types_of_them(tree: TraceTree) -> None:
     (first,) = talk(tree, 1)
     label = tree.append_label_change(first, "x")
@@ -156,7 +156,7 @@ def test_the_entries_that_count_are_all_types_of_them(tree: TraceTree) -> None:
     assert ids(tree.build_context_entries()) == [compaction, label, custom]
 
 
-@holds("host AC-083", "host AC-084")
+@holds("case host 83", "case host 84")
 def test_the_free_function_falls_back_to_the_last_entry(tree: TraceTree) -> None:
     talk(tree, 1)
     entries = tree.get_entries()
@@ -166,7 +166,7 @@ def test_the_free_function_falls_back_to_the_last_entry(tree: TraceTree) -> None
         tree.build_session_context("unknown")
 
 
-@holds("host AC-060")
+@holds("case host 60")
 def test_a_summary_without_text_says_nothing(tree: TraceTree) -> None:
     (first,) = talk(tree, 1)
     tree.branch_with_summary(first, "")

@@ -60,7 +60,7 @@ def test_text_is_written_as_itself_but_for_what_must_be_escaped() -> None:
     assert parse_line(line) == json.loads(line)
 
 
-@holds("host AC-013")
+@holds("case host 13")
 def test_half_a_character_is_escaped_and_two_halves_are_one() -> None:
     assert line_of({"type": "\ud83d"}) == b'{"type":"\\ud83d"}'
     assert line_of({"type": "\ud83d\ude00"}).decode() == '{"type":"😀"}'

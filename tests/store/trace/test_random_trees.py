@@ -8,7 +8,6 @@ import attrs
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kit.holds import holds
 from kit.session_trees import FOLDER, assistant, ids, simulated_seams, simulated_tree, user
 from strataflow.runtime.simulation import SimulatedDisk, SimulatedLocks
 from strataflow.store.trace import TraceTree
@@ -155,7 +154,6 @@ class Play:
         assert found == len(model.entries)
 
 
-@holds("host 9.5")
 @given(STEPS)
 @settings(max_examples=150, deadline=None)
 def test_random_sessions_are_what_a_naive_model_says_also_when_they_are_opened_again(steps: list[Step]) -> None:
