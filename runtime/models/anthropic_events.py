@@ -56,14 +56,16 @@ class AnthropicDecoder:
             raise CallFailed(_MALFORMED) from None
         if type(data) is not dict:
             raise CallFailed(_MALFORMED)
+        index = data.get("index")
+        index = index if type(index) is int else None
         match data.get("type"):
             case "content_block_delta":
-                self._delta(data.get("index"), _object(data.get("delta")))
+                self._delta(index, _object(data.get("delta")))
             case "content_block_start":
                 self.answer.start()
-                self._open(data.get("index"), _object(data.get("content_block")))
+                self._open(index, _object(data.get("content_block")))
             case "content_block_stop":
-                self._close(data.get("index"))
+                self._close(index)
             case "message_start":
                 message = _object(data.get("message"))
                 self.answer.start(message.get("id"), message.get("model"))

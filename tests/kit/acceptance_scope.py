@@ -74,6 +74,7 @@ REQUIRED: Mapping[str, list[str]] = {
         *_host(("2.2", _all(6)), ("2.3", _all(4)), ("2.4", _all(7)), ("2.5", _all(10)), ("2.6", _all(7))),
         *numbered("case host ", (1, 94)),
     ],
+    "Models": ["host 3.2.5", "host 5.7.6"],
 }
 
 NOT_TAKEN_OVER: Mapping[str, str] = {
