@@ -22,6 +22,7 @@ from .model_stream import Model, ModelRequest, StreamEvent, StreamFunction, Stre
 from .queue_file import Recorder
 from .recording import NewEntry, recorded_as, recorded_at_start, recorded_level
 from .scripted import ScriptedModel, scripted_model
+from .sessions import ConversationRules, RetrySettings
 from .signals import AbortSignal
 from .state import AgentState
 from .tools import Block, Listener, ResultChange, Tool, ToolCallContext
@@ -37,6 +38,7 @@ __all__ = [
     "AgentState",
     "AssistantMessage",
     "Block",
+    "ConversationRules",
     "CustomMessage",
     "HostRun",
     "ImageBlock",
@@ -47,6 +49,7 @@ __all__ = [
     "NewEntry",
     "Recorder",
     "ResultChange",
+    "RetrySettings",
     "ScriptedModel",
     "StreamEvent",
     "StreamFunction",

@@ -13,7 +13,7 @@ import itertools
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
 from types import TracebackType
-from typing import Self, final
+from typing import TYPE_CHECKING, Self, final
 
 import trio
 
@@ -21,16 +21,19 @@ from ...actors import Clock, Ids
 from ...store import Disk, RealDisk
 from ..world import RandomIds, SystemClock
 from .activity import Activity
+from .ascending import Ascending
 from .custody import Custody, Work, in_thread
 from .errors import AgentError, closed
 from .host import AgentHost, NoHost
 from .messages import AgentMessage, ImageBlock, messages_of, role_of
 from .model_stream import Model, StreamFunction, ThinkingLevel
-from .options import ConvertToLlm, GetApiKey, RunOptions, ShouldStop, TransformContext
+from .options import ConvertToLlm, GetApiKey, ShouldStop, TransformContext
+from .options_of import options_of
 from .queue_file import QueueFile, Recorder
 from .queueing import Queueing
 from .queues import QueueMode
 from .run import AgentRun
+from .sessions import ConversationRules, Conversing, SessionHost
 from .setters import Setters
 from .signals import AbortSignal
 from .state import UNKNOWN_MODEL, AgentState
@@ -38,11 +41,14 @@ from .step import unanswered
 from .step_types import Begin, Item, Lane, SteeringPolicy
 from .tools import AfterToolCall, BeforeToolCall, ExecutionMode, Listener, Tool
 
+if TYPE_CHECKING:
+    from ..session import Session
+
 CLOSE_S = 5.0
 
 
 @final
-class Agent(Queueing, Setters):
+class Agent(Queueing, Setters, Conversing):
     """An agent. A run lives in the task that called ``prompt`` or ``continue_``; an idle agent has no task.
 
     ``async with`` closes it at the end; an agent that is idle may as well be dropped.
@@ -55,6 +61,7 @@ class Agent(Queueing, Setters):
       tool_execution: ``"parallel"`` or ``"sequential"``.
       convert_to_llm, transform_context, get_api_key, api_key, stream_fn: see ``docs/reference/agent.md``.
       before_tool_call, after_tool_call, should_stop_after_turn: hooks.
+      expand: what texts given to ``prompt``, ``steer`` and ``follow_up`` mean, such as ``Resources.expand``.
       session_id, thinking_budgets, transport, max_retry_delay_s: handed to the model client.
 
     All of these may be assigned; the next run uses them.
@@ -65,7 +72,7 @@ class Agent(Queueing, Setters):
         *,
         model: Model = UNKNOWN_MODEL,
         system_prompt: str = "",
-        thinking_level: ThinkingLevel = "off",
+        thinking_level: ThinkingLevel | None = None,
         tools: Iterable[Tool] = (),
         messages: Iterable[AgentMessage] = (),
         stream_fn: StreamFunction | None = None,
@@ -84,6 +91,9 @@ class Agent(Queueing, Setters):
         thinking_budgets: Mapping[str, int] | None = None,
         transport: str | None = "auto",
         max_retry_delay_s: float | None = None,
+        expand: Callable[[str], str] | None = None,
+        session: Session | None = None,
+        rules: ConversationRules | None = None,
         host: AgentHost | None = None,
         recorder: Recorder | None = None,
         disk: Disk | None = None,
@@ -93,12 +103,13 @@ class Agent(Queueing, Setters):
     ) -> None:
         """Make an agent; nothing is read or started.
 
-        ``recorder`` keeps the conversation, and its queues beside its file. ``host`` joins the runs. The last four are
-        the seams to the world: files, threads, time, ids.
+        ``session``: keeps the conversation in its tree, and is the agent's memory; ``rules`` say how that is done.
+        Without one: ``recorder`` keeps the conversation, and its queues beside its file; ``host`` joins the runs. The
+        last four are the seams to the world: files, threads, time, ids.
         """
-        self.state = AgentState(system_prompt, model, thinking_level, [*tools], [*messages])
+        self._has_level = thinking_level is not None
+        self.state = AgentState(system_prompt, model, thinking_level or "off", [*tools], [*messages])
         self.stream_fn = stream_fn
-        self.convert_to_llm = convert_to_llm
         self.transform_context = transform_context
         self.get_api_key = get_api_key
         self.api_key = api_key
@@ -113,14 +124,21 @@ class Agent(Queueing, Setters):
         self.thinking_budgets = thinking_budgets
         self.transport = transport
         self.max_retry_delay_s = max_retry_delay_s
-        self._host = host or NoHost()
+        self.expand = expand
         self._clock = clock or SystemClock()
+        self._activity: Activity | None = None
+        self._listeners: dict[int, Listener] = {}
+        self._with_session: SessionHost | None = None
+        if session is not None:
+            self._clock = Ascending(self._clock)
+            host = self._with_session = SessionHost(self, session, rules or ConversationRules())
+            recorder, work = host.desk.tree, host.desk.work
+        self._host: AgentHost = host or NoHost()
+        self.convert_to_llm: ConvertToLlm = convert_to_llm or self._host.convert_to_llm
         new_id = (ids or RandomIds()).new_id
         queue_file = None if recorder is None else QueueFile(disk or RealDisk(), recorder, new_id)
         self._custody = Custody(queue_file, work, new_id)
-        self._listeners: dict[int, Listener] = {}
         self._numbers = itertools.count()
-        self._activity: Activity | None = None
         self._is_closed = False
 
     # -- runs ---------------------------------------------------------------------------------------------------------
@@ -140,16 +158,17 @@ class Agent(Queueing, Setters):
         transcript gets a result, an answer that broke off stays as far as it came, no listener is told, and what was
         queued waits.
         """
-        await self._custody.load()
+        await self._load()
         self._check_idle(" a prompt. Use steer() or follow_up() to queue messages, or wait for completion.")
-        await self._drive(Begin([Item(message) for message in messages_of(prompt, images, self._clock.wall_ms())]))
+        said = messages_of(self._expanded(prompt), images, self._clock.wall_ms())
+        await self._drive(Begin([Item(message) for message in said]))
 
     async def continue_(self) -> None:
         """Run on the conversation as it is; after an answer, with what waits in the queues. Else as ``prompt``.
 
         Raises AgentError E_AGENT_CONTINUE if there is nothing to go on with.
         """
-        await self._custody.load()
+        await self._load()
         self._check_idle(". Wait for completion before continuing.")
         await self._drive(self._continuation())
 
@@ -208,7 +227,7 @@ class Agent(Queueing, Setters):
 
     async def __aenter__(self) -> Self:
         """Take over what waited when the last program ended."""
-        await self._custody.load()
+        await self._load()
         return self
 
     async def __aexit__(
@@ -235,11 +254,13 @@ class Agent(Queueing, Setters):
 
     def _check_idle(self, text: str) -> None:
         if self._is_closed:
-            raise _closed()
-        if self._activity is not None:
             raise closed()
-        if self._run is not None:
+        if self._activity is not None:
             raise AgentError("E_AGENT_RUNNING", f"Agent is already processing{text}")
+
+    async def _load(self) -> None:
+        await self._host.load()
+        await self._custody.load()
 
     async def _occupy(self, work: Callable[[AbortSignal], Awaitable[None]]) -> None:
         activity = self._activity = Activity()
@@ -257,36 +278,9 @@ class Agent(Queueing, Setters):
             return self._host.listeners(self._listeners.values())
 
         run = AgentRun(
-            self._options(), self.state, self._custody, listeners, self._mode_of, self._clock.wall_ms, signal
+            options_of(self), self.state, self._custody, listeners, self._mode_of, self._clock.wall_ms, signal
         )
         await run.live(begin)
 
     def _mode_of(self, lane: Lane) -> QueueMode:
         return self.steering_mode if lane == "steering" else self.follow_up_mode
-
-    def _options(self) -> RunOptions:
-        tools: dict[str, Tool] = {}
-        for tool in (*self._host.tools(), *self.state.tools):
-            tools.setdefault(tool.name, tool)
-        budgets = self.thinking_budgets
-        return RunOptions(
-            model=self.state.model,
-            system_prompt=self.state.system_prompt,
-            thinking_level=self.state.thinking_level,
-            tools=tools,
-            stream_fn=self.stream_fn,
-            convert_to_llm=self.convert_to_llm,
-            transform_context=self.transform_context,
-            get_api_key=self.get_api_key,
-            api_key=self.api_key,
-            steering_policy=self.steering_policy,
-            tool_execution=self.tool_execution,
-            before_tool_call=self.before_tool_call,
-            after_tool_call=self.after_tool_call,
-            should_stop_after_turn=self.should_stop_after_turn,
-            session_id=self.session_id,
-            thinking_budgets=None if budgets is None else dict(budgets),
-            transport=self.transport,
-            max_retry_delay_s=self.max_retry_delay_s,
-            host=self._host,
-        )

@@ -24,31 +24,6 @@ from kit.simulated_stores import SimulatedStore
 from strataflow.runtime import Runtime, Session, StoreError, Transaction
 from strataflow.runtime.simulation.seams import SimulatedMachine
 
-Story = Callable[[SimulatedMachine, list[Any]], Awaitable[None]]
-
-
-def every_cancellation(story: Story) -> Any:
-    """Yield machine and notes of runs cancelled ever later, until one completes."""
-    for step in itertools.count(1):
-        machine, notes, completed = SimulatedMachine(step), [], []
-
-        async def body(
-            step: int = step, machine: Any = machine, notes: list[Any] = notes, completed: list[bool] = completed
-        ) -> None:
-            with trio.CancelScope() as scope:
-                instrument = CancelAt(scope, step)
-                trio.lowlevel.add_instrument(instrument)
-                try:
-                    await story(machine, notes)
-                    completed.append(not scope.cancel_called)
-                finally:
-                    trio.lowlevel.remove_instrument(instrument)
-
-        run_seeded(7, body)
-        yield step, machine, notes
-        if completed == [True]:
-            return
-
 
 async def patch(session: Session, notes: list[Any], number: int) -> None:
     notes.append(("begun", number))

@@ -1,9 +1,3 @@
-"""Cancelling a program at a step of its tasks."""
-
-from __future__ import annotations
-
-import trio
-
 """Stories on simulated machines that are cancelled one step later each time, until one completes untouched."""
 
 from __future__ import annotations
@@ -11,6 +5,8 @@ from __future__ import annotations
 import itertools
 from collections.abc import Awaitable, Callable
 from typing import Any
+
+import trio
 
 from kit.simulated_runtimes import run_seeded
 from strataflow.runtime.simulation.seams import SimulatedMachine

@@ -17,6 +17,7 @@ from ...resources.compaction import (
     compaction_reason,
 )
 from ...session import Session
+from ..events import CompactionEnd
 from ..messages import AssistantMessage, json_of
 from ..options import text_of
 from ..signals import AbortSignal
@@ -72,10 +73,15 @@ class Compacting:
         except Exception as error:
             is_aborted = isinstance(error, CompactionError) and error.code == "E_ABORTED"
             text = f"Compaction failed: {text_of(error)}"
-            said: Any = {} if is_aborted else {"errorMessage": text}
-            await self.tell(
-                {"type": "compaction_end", "reason": reason, "aborted": is_aborted, "willRetry": False, **said}
-            )
+            ended: CompactionEnd = {
+                "type": "compaction_end",
+                "reason": reason,
+                "aborted": is_aborted,
+                "willRetry": False,
+            }
+            if not is_aborted:
+                ended["errorMessage"] = text
+            await self.tell(ended)
             raise
         await self.tell(
             {
@@ -90,15 +96,17 @@ class Compacting:
 
     async def _compacted(self, signal: AbortSignal, instructions: str | None) -> Compaction:
         desk = self.conversation.desk
-        with signal._cancelling() as scope:
-            return await compact_session(
+        compaction: Compaction | None = None
+        with signal._cancelling():
+            compaction = await compact_session(
                 desk.tree,
                 self.rules.summarizer or await self.model_summarizer(),
                 settings=self.rules.compaction,
                 instructions=instructions,
                 on_tree=desk.work,
             )
-        assert scope.cancelled_caught
+        if compaction is not None:
+            return compaction
         raise CompactionError("E_ABORTED", "Compaction was aborted")
 
     async def take_up(self) -> None:

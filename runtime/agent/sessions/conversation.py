@@ -1,8 +1,8 @@
 """What an agent knows of its session: the conversation, where it stands in the tree, and what was said of it there.
 
 Invariants:
-  S1  The agent's messages are those of the leaf's context, but for failed answers that were asked for again, what a user
-      put there by hand, and what is on its way to the tree.
+  S1  The agent's messages are those of the leaf's context, but for failed answers that were asked for again, what a
+      user put there by hand, and what is on its way to the tree.
   S2  Nothing stands between a tool call and its result: what is said beside a run is recorded when it is over.
   S3  A model or level is recorded before the first message that it is used for, and only if it is another one.
 """

@@ -79,6 +79,7 @@ class Conversing:
             summarizer = None
             if has_summary:
                 summarizer = host.rules.summarizer or await host._summarizer()
+            moved: Navigation | None = None
             with signal._cancelling():
                 moved = await navigate_session(
                     desk.tree,
@@ -93,6 +94,7 @@ class Conversing:
                 )
                 if moved.is_moved:
                     await host.compacting.take_up()
+            if moved is not None:
                 return moved
             raise AgentError("E_AGENT_ABORTED", "the navigation was aborted; the session stays where it was")
 

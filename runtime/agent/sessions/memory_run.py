@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import final
+from typing import cast, final
 
 import attrs
 
@@ -11,6 +11,7 @@ from ....store.projection import Verdict
 from ...run import Run
 from ..host import NoHostRun
 from ..messages import AgentMessage, AssistantMessage, json_of
+from ..signals import AbortSignal
 from ..tools import Block, ToolCallContext
 from .judging import repaired
 
@@ -18,10 +19,11 @@ from .judging import repaired
 @final
 @attrs.define(eq=False)
 class MemoryRun(NoHostRun):
-    """``memory`` is the session's run, which may outlast this one. ``report``: told of an answer that was repaired;
-    ``accepted``: that the memory has its answer."""
+    """``memory`` is the session's run, which may outlast this one. ``signal``: of the agent's. ``report``: told of an
+    answer that was repaired; ``accepted``: that the memory has its answer."""
 
     memory: Run
+    signal: AbortSignal
     report: Callable[[int], Awaitable[None]]
     accepted: Callable[[], None]
     _judged: AssistantMessage | None = attrs.field(default=None, init=False)
@@ -32,7 +34,7 @@ class MemoryRun(NoHostRun):
     ) -> tuple[str, Sequence[AgentMessage]]:
         """The memory in front; its rules in the system prompt."""
         own = {"role": "system", "content": system_prompt}
-        given = [json_of(message) for message in messages]
+        given = [dict(whole) if type(whole := json_of(message)) is not dict else whole for message in messages]
         # What comes back as it was given is the user's own object again, of whatever type.
         whose = {id(whole): message for whole, message in zip(given, messages, strict=True)}
         projected = await self.memory.project(
@@ -40,7 +42,7 @@ class MemoryRun(NoHostRun):
         )
         systems = [message["content"] for message in projected if message.get("role") == "system"]
         others = [message for message in projected if message.get("role") != "system"]
-        return "".join(systems), [whose.get(id(message), message) for message in others]
+        return "".join(systems), [whose.get(id(message), cast(AgentMessage, message)) for message in others]
 
     async def receive_answer(self, answer: AssistantMessage) -> AssistantMessage:
         """Without lone surrogates."""

@@ -63,9 +63,9 @@ class Recovering:
         if signal.is_set or answer["stopReason"] == "aborted":
             await self._end(CANCELLED)
             return None
-        if may_pass(answer, self.conversation.state.model.context_window) and self.retry.is_enabled:
-            if self._attempt < self.retry.attempts:
-                return await self._ask_again(answer, signal)
+        may_ask = self.retry.is_enabled and self._attempt < self.retry.attempts
+        if may_ask and may_pass(answer, self.conversation.state.model.context_window):
+            return await self._ask_again(answer, signal)
         if answer["stopReason"] == "error":
             await self._end(answer.get("errorMessage", ""))
         return await self._compact_if_due(answer, signal)
@@ -90,6 +90,7 @@ class Recovering:
         self._forget_answer()
         with signal._cancelling():
             await trio.sleep(wait)
+        if not signal.is_set:
             return Begin()
         await self._end(CANCELLED)
         return None

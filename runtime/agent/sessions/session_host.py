@@ -23,7 +23,7 @@ Invariants:
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from typing import TYPE_CHECKING, final
 
 import attrs
@@ -33,7 +33,8 @@ from ...resources.compaction import CompactionError, ModelSummarizer
 from ...resources.converting import convert_to_llm
 from ...run import Run
 from ...session import Session
-from ..events import AgentEvent
+from ..ascending import Ascending
+from ..events import AgentEvent, SessionResumed
 from ..host import HostRun, Live
 from ..messages import AgentMessage, AssistantMessage, LlmMessage, json_of, role_of
 from ..model_stream import StreamOptions
@@ -87,7 +88,7 @@ class SessionHost:
         if self._is_loaded:
             return
         async with self._loading:
-            if self._is_loaded:
+            if self._has_loaded():
                 return
             found = await self.conversation.look()
             if found.leaf is not None:
@@ -95,11 +96,14 @@ class SessionHost:
                 self.conversation.take_up(found)
                 if not found.context.messages:
                     self.agent.state.messages = own
+                self._raise_clock()
             problem = self._take_settings()
             self._is_loaded = True
         if found.context.messages or problem:
-            told: AgentEvent = {"type": "session_resumed", "messages": len(found.context.messages)}
-            await self.tell({**told, "problem": problem} if problem else told)  # type: ignore[typeddict-item]
+            told: SessionResumed = {"type": "session_resumed", "messages": len(found.context.messages)}
+            if problem:
+                told["problem"] = problem
+            await self.tell(told)
 
     def _take_settings(self) -> str | None:
         """Model and level of the branch, where the program has chosen none. Why the model can not be."""
@@ -113,6 +117,14 @@ class SessionHost:
         except Exception as error:  # of whatever kind: the models are the program's
             return f"the model {'/'.join(named)} of the session can not be had: {text_of(error)}"
         return None
+
+    def _has_loaded(self) -> bool:
+        return self._is_loaded  # asked again: somebody else may have done it meanwhile
+
+    def _raise_clock(self) -> None:
+        times = [json_of(message).get("timestamp") for message in self.agent.state.messages]
+        if isinstance(self.agent._clock, Ascending):
+            self.agent._clock.floor_ms = max((time for time in times if type(time) is int), default=0)
 
     def tools(self) -> Sequence[Tool]:
         """The memory's."""
@@ -150,7 +162,8 @@ class SessionHost:
         if self._memory is None or self._answered.is_answered:
             await self._begin_memory(prompts)
         assert self._memory is not None
-        yield MemoryRun(self._memory, self._report_repair, self._answered.accept)
+        signal = self.agent.signal or AbortSignal()
+        yield MemoryRun(self._memory, signal, self._report_repair, self._answered.accept)
 
     # -- the parts of it ----------------------------------------------------------------------------------------------
 
@@ -169,10 +182,8 @@ class SessionHost:
             return begin
         last = self._last_answer()
         if last is not None and self.compacting.reason(last, has_recovered=False, is_before_prompt=True):
-            try:
+            with suppress(CompactionError):  # it was told; the prompt may do without
                 await self.compacting.compact("threshold", signal)
-            except CompactionError:
-                pass  # it was told; the prompt may do without
         attached, self.attached = self.attached, []
         return attrs.evolve(begin, prompts=[*begin.prompts, *map(Item, attached)])
 
