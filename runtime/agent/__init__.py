@@ -3,7 +3,7 @@
 from .agent import CLOSE_S, Agent
 from .errors import AgentError
 from .events import AgentEvent, ToolResult
-from .host import AgentHost, HostRun
+from .host import AgentHost, HostRun, NoHost, NoHostRun
 from .messages import (
     AgentMessage,
     AssistantMessage,
@@ -47,6 +47,8 @@ __all__ = [
     "Model",
     "ModelRequest",
     "NewEntry",
+    "NoHost",
+    "NoHostRun",
     "Recorder",
     "ResultChange",
     "RetrySettings",

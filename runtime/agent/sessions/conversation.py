@@ -103,15 +103,26 @@ class Conversation:
     async def record_settings(self) -> Changed:
         """Record model and level as they are now, as far as they are news (S3). A model that can not reason has the
         level ``off``. Cancelled: what was recorded is known to be."""
-        model, level, changed = self.state.model, _effective(self.state), Changed()
+        model, is_first = self.state.model, self._model is None
+        if is_first:
+            await self._record_model(model)
+        changed = await self._record_level(_effective(self.state))
+        if not is_first:
+            await self._record_model(model)
+        return changed
+
+    async def _record_model(self, model: Model) -> None:
         named = (model.provider, model.id)
         if model is not UNKNOWN_MODEL and named != self._model:
             await self._append(lambda tree: tree.append_model_change(*named), partial(setattr, self, "_model", named))
-        if level != self._level:
-            changed = Changed(level if self._level is not None else None)
-            await self._append(
-                lambda tree: tree.append_thinking_level_change(level), partial(setattr, self, "_level", level)
-            )
+
+    async def _record_level(self, level: str) -> Changed:
+        if level == self._level:
+            return Changed()
+        changed = Changed(level if self._level is not None else None)
+        await self._append(
+            lambda tree: tree.append_thinking_level_change(level), partial(setattr, self, "_level", level)
+        )
         return changed
 
     def say_beside(self, message: AgentMessage) -> None:
