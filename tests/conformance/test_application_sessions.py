@@ -225,7 +225,7 @@ def _normal(line: dict[str, Any]) -> Any:
 def _ours(text: str) -> str:
     """A text of the recording with our wording where the recording has a mark for it."""
     lines = text.split("\n")
-    if text.startswith("<skill"):
+    if text.startswith("<skill") and len(lines) > 1:
         lines[1] = "…"
     return "\n".join(lines)
 

@@ -17,7 +17,7 @@ import attrs
 
 from ....store.trace import SessionContext, TraceTree
 from ..messages import AgentMessage, json_of
-from ..model_stream import ThinkingLevel
+from ..model_stream import Model, ThinkingLevel
 from ..recording import recorded_as
 from ..state import UNKNOWN_MODEL, AgentState
 from .tree_desk import TreeDesk
