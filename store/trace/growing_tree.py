@@ -164,6 +164,8 @@ class GrowingTree(ReadableTree):
         else:
             with file.locked():
                 leaf = self._tree.leaf
+                # What was read without the lock may have been taken back since (F5), and other lines stand there now.
+                self._entries([len(self._tree) - 1] if len(self._tree) else [])
                 self.refresh()
                 if stays:
                     self._tree.leaf = leaf

@@ -41,6 +41,7 @@ PUBLIC_NAMES = {
     "ModelRetry",
     "NativeCompaction",
     "Outcome",
+    "OwnedTree",
     "PrefixDeparture",
     "PrefixReport",
     "ReadError",
