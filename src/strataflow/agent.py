@@ -44,8 +44,6 @@ from .runtime.agent import (
     UserMessage,
     only_llm,
     recorded_as,
-    recorded_at_start,
-    recorded_level,
     scripted_model,
 )
 
@@ -90,7 +88,5 @@ __all__ = [
     "UserMessage",
     "only_llm",
     "recorded_as",
-    "recorded_at_start",
-    "recorded_level",
     "scripted_model",
 ]

@@ -2,6 +2,7 @@
 
 The recordings have no script: prompts and answers are taken from the written file. Ids and times are the recorder's;
 everything else of the file is compared line by line. What memory writes of its own is left out.
+Time is that of a MockClock.
 """
 
 from __future__ import annotations

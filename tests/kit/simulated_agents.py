@@ -1,4 +1,7 @@
-"""Agents with sessions as a workload of simulated worlds: they talk, remember, are steered, die and go on."""
+"""Agents with sessions as a workload of simulated worlds: they talk, remember, are steered, die and go on.
+
+Time is that of the world, a MockClock.
+"""
 
 from __future__ import annotations
 

@@ -18,7 +18,8 @@ import attrs
 from ....store.trace import SessionContext, TraceTree
 from ..messages import AgentMessage, json_of
 from ..model_stream import Model, ThinkingLevel
-from ..recording import recorded_as
+from ..queue_file import append_new
+from ..recording import NewEntry, recorded_as
 from ..state import UNKNOWN_MODEL, AgentState
 from .tree_desk import TreeDesk
 
@@ -137,18 +138,11 @@ class Conversation:
 
     async def record(self, message: AgentMessage) -> None:
         """Record a message, and add it to the agent's. Cancelled: both or neither."""
-        whole = dict(json_of(message))
-        new = recorded_as(message)
+        # What no run brings is stored here, where it arises (2.7.2).
+        new = recorded_as(message) or NewEntry("message", {"message": json_of(message)})
 
         def append(tree: TraceTree) -> str:
-            if new is not None and new.type == "custom_message":
-                return tree.append_custom_message_entry(
-                    new.members["customType"],
-                    new.members["content"],
-                    new.members["display"],
-                    new.members.get("details"),
-                )
-            return tree.append_message(whole)
+            return str(append_new(tree, new))
 
         await self._append(append, lambda: self.state.messages.append(message))
 
