@@ -264,7 +264,10 @@ class Agent(Queueing, Setters, Conversing):
             self._activity = None
 
     async def _drive(self, begin: Begin) -> None:
-        await self._occupy(lambda signal: self._host.drive(begin, partial(self._live, signal), signal))
+        try:
+            await self._occupy(lambda signal: self._host.drive(begin, partial(self._live, signal), signal))
+        finally:
+            self._custody.queues.release()  # what was to begin with, if it never came to a run
 
     async def _live(self, signal: AbortSignal, begin: Begin) -> None:
         def listeners() -> Iterable[Listener]:

@@ -11,9 +11,10 @@ import trio.testing
 
 from kit.agents import calls, check_well_formed, says, text_of, tool
 from kit.holds import holds
-from kit.simulated_runtimes import run_seeded
+from kit.simulated_runtimes import fail_once, run_seeded
 from kit.wired_agents import SCRIPTED, lines_of, wired
 from strataflow.agent import Agent, AgentError, ConversationRules, Model, scripted_model
+from strataflow.runtime import StoreError
 from strataflow.runtime.simulation.seams import SimulatedMachine
 
 
@@ -262,5 +263,39 @@ def test_a_listener_that_raises_behind_the_run_does_not_undo_it() -> None:
             await found.agent.prompt("go")
             assert found.agent.state.error == "no backup today"
             assert (await found.session.read_state("session.response")).value == "one"
+
+    play(body)
+
+
+def test_what_was_to_begin_with_waits_again_when_nothing_could_begin() -> None:
+    async def body(machine: SimulatedMachine) -> None:
+        async with wired(machine, [says("one"), says("two")], mode="off") as found:
+            await found.agent.prompt("go")
+            await found.agent.steer("S")
+            found.agent.attach(
+                {"role": "custom", "customType": "n", "content": "note", "display": True, "timestamp": 1}
+            )
+            machine.disk.before_operation = fail_once("append", "_main.jsonl")
+            found.agent.set_model(Model("other", "p", "faux"))
+            with pytest.raises(StoreError, match="injected"):
+                await found.agent.continue_()
+            await found.agent.continue_()
+            assert found.says()[-2:] == ["user: S", "assistant: two"]
+            assert not found.agent.has_queued_messages
+
+    play(body)
+
+
+def test_what_is_attached_comes_with_the_next_prompt_once() -> None:
+    async def body(machine: SimulatedMachine) -> None:
+        note: Any = {"role": "custom", "customType": "n", "content": "note", "display": True, "timestamp": 1}
+        async with wired(machine, [says("one"), says("two")], mode="off") as found:
+            found.agent.attach(note)
+            machine.disk.before_operation = fail_once("append", "_main.jsonl")
+            with pytest.raises(StoreError, match="injected"):
+                await found.agent.prompt("not yet")
+            await found.agent.prompt("go")
+            await found.agent.prompt("on")
+            assert found.says() == ["user: go", "custom: note", "assistant: one", "user: on", "assistant: two"]
 
     play(body)

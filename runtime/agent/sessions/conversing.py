@@ -94,6 +94,7 @@ class Conversing:
                 )
                 if moved.is_moved:
                     await host.compacting.take_up()
+                    host.forget_prompt()
             if moved is not None:
                 return moved
             raise AgentError("E_AGENT_ABORTED", "the navigation was aborted; the session stays where it was")

@@ -173,11 +173,16 @@ class SessionHost:
         if self.agent._custody.has_debts:
             await self.agent._custody.pay()
             self.conversation.note_leaf()
-        await self.conversation.follow()
+        if await self.conversation.follow():
+            self.forget_prompt()
         await self.conversation.record_beside()
         changed = await self.conversation.record_settings()
         if changed.level is not None:
             await self.tell({"type": "thinking_level_changed", "level": changed.level})
+
+    def forget_prompt(self) -> None:
+        """The conversation is another one: what goes on without a prompt goes on with its last one."""
+        self._prompt = None
 
     async def _prepared(self, begin: Begin, signal: AbortSignal) -> Begin:
         await self.get_ready()
@@ -188,8 +193,7 @@ class SessionHost:
         if last is not None and self.compacting.reason(last, has_recovered=False, is_before_prompt=True):
             with suppress(CompactionError):  # it was told; the prompt may do without
                 await self.compacting.compact("threshold", signal)
-        attached, self.attached = self.attached, []
-        return attrs.evolve(begin, prompts=[*begin.prompts, *map(Item, attached)])
+        return attrs.evolve(begin, prompts=[*begin.prompts, *map(Item, self.attached)])
 
     def _last_answer(self) -> AssistantMessage | None:
         for message in reversed(self.agent.state.messages):
@@ -233,6 +237,7 @@ class SessionHost:
 
     async def _before_users(self, event: AgentEvent, signal: AbortSignal) -> None:
         if event["type"] == "message_start":
+            self.attached = [message for message in self.attached if message is not event["message"]]
             await self.queues.delivering(event["message"])
 
     async def _after_users(self, event: AgentEvent, signal: AbortSignal) -> None:
