@@ -64,6 +64,12 @@ class SessionRuns(SessionHandle):
         self._check()
         self._cell.context.compacted()
 
+    def note_repair(self, count: int) -> None:
+        """Tell that an answer had so many lone surrogates, which the host replaced: for the diagnostics log."""
+        self._check()
+        text = f"the answer had {count} lone surrogates, which were replaced"
+        self._prompting().desk.diagnostics.note(self._cell, "finalization", text)
+
     async def fork(self, child_id: str, *, entries: HostEntries | None = None) -> Session:
         """A new session of this directory that begins with this one's private memory as it is now, in its mode; open.
 

@@ -3,7 +3,7 @@
 from .agent import CLOSE_S, Agent
 from .errors import AgentError
 from .events import AgentEvent, ToolResult
-from .host import AgentHost, HostRun
+from .host import AgentHost, HostRun, NoHost, NoHostRun
 from .messages import (
     AgentMessage,
     AssistantMessage,
@@ -20,8 +20,9 @@ from .messages import (
 )
 from .model_stream import Model, ModelRequest, StreamEvent, StreamFunction, StreamOptions, ThinkingLevel
 from .queue_file import Recorder
-from .recording import NewEntry, recorded_as, recorded_at_start, recorded_level
+from .recording import NewEntry, recorded_as
 from .scripted import ScriptedModel, scripted_model
+from .sessions import ConversationRules, RetrySettings
 from .signals import AbortSignal
 from .state import AgentState
 from .tools import Block, Listener, ResultChange, Tool, ToolCallContext
@@ -37,6 +38,7 @@ __all__ = [
     "AgentState",
     "AssistantMessage",
     "Block",
+    "ConversationRules",
     "CustomMessage",
     "HostRun",
     "ImageBlock",
@@ -45,8 +47,11 @@ __all__ = [
     "Model",
     "ModelRequest",
     "NewEntry",
+    "NoHost",
+    "NoHostRun",
     "Recorder",
     "ResultChange",
+    "RetrySettings",
     "ScriptedModel",
     "StreamEvent",
     "StreamFunction",
@@ -63,7 +68,5 @@ __all__ = [
     "UserMessage",
     "only_llm",
     "recorded_as",
-    "recorded_at_start",
-    "recorded_level",
     "scripted_model",
 ]

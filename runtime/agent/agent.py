@@ -10,25 +10,29 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from functools import partial
 from types import TracebackType
-from typing import Self, final
+from typing import TYPE_CHECKING, Self, final
 
 import trio
 
 from ...actors import Clock, Ids
 from ...store import Disk, RealDisk
 from ..world import RandomIds, SystemClock
+from .activity import Activity
 from .custody import Custody, Work, in_thread
 from .errors import AgentError, closed
 from .host import AgentHost, NoHost
-from .messages import AgentMessage, ImageBlock, messages_of, only_llm, role_of
+from .messages import AgentMessage, ImageBlock, messages_of, role_of
 from .model_stream import Model, StreamFunction, ThinkingLevel
-from .options import ConvertToLlm, GetApiKey, RunOptions, ShouldStop, TransformContext
+from .options import ConvertToLlm, GetApiKey, ShouldStop, TransformContext
+from .options_of import options_of
 from .queue_file import QueueFile, Recorder
 from .queueing import Queueing
 from .queues import QueueMode
 from .run import AgentRun
+from .sessions import ConversationRules, Conversing, SessionHost
 from .setters import Setters
 from .signals import AbortSignal
 from .state import UNKNOWN_MODEL, AgentState
@@ -36,11 +40,14 @@ from .step import unanswered
 from .step_types import Begin, Item, Lane, SteeringPolicy
 from .tools import AfterToolCall, BeforeToolCall, ExecutionMode, Listener, Tool
 
+if TYPE_CHECKING:
+    from ..session import Session
+
 CLOSE_S = 5.0
 
 
 @final
-class Agent(Queueing, Setters):
+class Agent(Queueing, Setters, Conversing):
     """An agent. A run lives in the task that called ``prompt`` or ``continue_``; an idle agent has no task.
 
     ``async with`` closes it at the end; an agent that is idle may as well be dropped.
@@ -53,6 +60,7 @@ class Agent(Queueing, Setters):
       tool_execution: ``"parallel"`` or ``"sequential"``.
       convert_to_llm, transform_context, get_api_key, api_key, stream_fn: see ``docs/reference/agent.md``.
       before_tool_call, after_tool_call, should_stop_after_turn: hooks.
+      expand: what texts given to ``prompt``, ``steer`` and ``follow_up`` mean, such as ``Resources.expand``.
       session_id, thinking_budgets, transport, max_retry_delay_s: handed to the model client.
 
     All of these may be assigned; the next run uses them.
@@ -63,11 +71,11 @@ class Agent(Queueing, Setters):
         *,
         model: Model = UNKNOWN_MODEL,
         system_prompt: str = "",
-        thinking_level: ThinkingLevel = "off",
+        thinking_level: ThinkingLevel | None = None,
         tools: Iterable[Tool] = (),
         messages: Iterable[AgentMessage] = (),
         stream_fn: StreamFunction | None = None,
-        convert_to_llm: ConvertToLlm = only_llm,
+        convert_to_llm: ConvertToLlm | None = None,
         transform_context: TransformContext | None = None,
         get_api_key: GetApiKey | None = None,
         api_key: str | None = None,
@@ -82,6 +90,9 @@ class Agent(Queueing, Setters):
         thinking_budgets: Mapping[str, int] | None = None,
         transport: str | None = "auto",
         max_retry_delay_s: float | None = None,
+        expand: Callable[[str], str] | None = None,
+        session: Session | None = None,
+        rules: ConversationRules | None = None,
         host: AgentHost | None = None,
         recorder: Recorder | None = None,
         disk: Disk | None = None,
@@ -91,35 +102,37 @@ class Agent(Queueing, Setters):
     ) -> None:
         """Make an agent; nothing is read or started.
 
-        ``recorder`` keeps the conversation, and its queues beside its file. ``host`` joins the runs. The last four are
-        the seams to the world: files, threads, time, ids.
+        ``session``: keeps the conversation in its tree, and is the agent's memory; ``rules`` say how that is done.
+        Without one: ``recorder`` keeps the conversation, and its queues beside its file; ``host`` joins the runs; and
+        the last four are the seams to the world: files, threads, time, ids.
         """
-        self.state = AgentState(system_prompt, model, thinking_level, [*tools], [*messages])
+        self._has_level = thinking_level is not None
+        self.state = AgentState(system_prompt, model, thinking_level or "off", [*tools], [*messages])
         self.stream_fn = stream_fn
-        self.convert_to_llm = convert_to_llm
         self.transform_context = transform_context
-        self.get_api_key = get_api_key
-        self.api_key = api_key
-        self.steering_mode = steering_mode
-        self.follow_up_mode = follow_up_mode
-        self.steering_policy = steering_policy
-        self.tool_execution = tool_execution
-        self.before_tool_call = before_tool_call
-        self.after_tool_call = after_tool_call
+        self.get_api_key, self.api_key = get_api_key, api_key
+        self.steering_mode, self.follow_up_mode = steering_mode, follow_up_mode
+        self.steering_policy, self.tool_execution = steering_policy, tool_execution
+        self.before_tool_call, self.after_tool_call = before_tool_call, after_tool_call
         self.should_stop_after_turn = should_stop_after_turn
-        self.session_id = session_id
-        self.thinking_budgets = thinking_budgets
-        self.transport = transport
-        self.max_retry_delay_s = max_retry_delay_s
-        self._host = host or NoHost()
-        self._clock = clock or SystemClock()
-        new_id = (ids or RandomIds()).new_id
-        queue_file = None if recorder is None else QueueFile(disk or RealDisk(), recorder, new_id)
-        self._custody = Custody(queue_file, work, new_id)
+        self.session_id, self.thinking_budgets = session_id, thinking_budgets
+        self.transport, self.max_retry_delay_s = transport, max_retry_delay_s
+        self.expand = expand
+        self._activity: Activity | None = None
         self._listeners: dict[int, Listener] = {}
         self._numbers = itertools.count()
-        self._run: AgentRun | None = None
         self._is_closed = False
+        self._now_ms = (clock or SystemClock()).wall_ms
+        new_id = (ids or RandomIds()).new_id
+        self._with_session: SessionHost | None = None
+        if session is not None:
+            host = self._with_session = SessionHost(self, session, rules or ConversationRules())
+            self._now_ms = host.now_ms
+            recorder, work, disk, new_id = host.desk.tree, host.desk.work, host.seams.disk, host.seams.new_id
+        self._host: AgentHost = host or NoHost()
+        self.convert_to_llm: ConvertToLlm = convert_to_llm or self._host.convert_to_llm
+        queue_file = None if recorder is None else QueueFile(disk or RealDisk(), recorder, new_id)
+        self._custody = Custody(queue_file, work, new_id)
 
     # -- runs ---------------------------------------------------------------------------------------------------------
 
@@ -138,18 +151,19 @@ class Agent(Queueing, Setters):
         transcript gets a result, an answer that broke off stays as far as it came, no listener is told, and what was
         queued waits.
         """
-        await self._custody.load()
+        await self._load()
         self._check_idle(" a prompt. Use steer() or follow_up() to queue messages, or wait for completion.")
-        await self._live(Begin([Item(message) for message in messages_of(prompt, images, self._clock.wall_ms())]))
+        said = messages_of(self._expanded(prompt), images, self._now_ms())
+        await self._drive(Begin([Item(message) for message in said]))
 
     async def continue_(self) -> None:
         """Run on the conversation as it is; after an answer, with what waits in the queues. Else as ``prompt``.
 
         Raises AgentError E_AGENT_CONTINUE if there is nothing to go on with.
         """
-        await self._custody.load()
+        await self._load()
         self._check_idle(". Wait for completion before continuing.")
-        await self._live(self._continuation())
+        await self._drive(self._continuation())
 
     def _continuation(self) -> Begin:
         messages = self.state.messages
@@ -166,18 +180,18 @@ class Agent(Queueing, Setters):
 
     def abort(self) -> None:
         """Set the signal of the run; without one, nothing. The queues keep what they have."""
-        if self._run is not None:
-            self._run.signal._set()
+        if self._activity is not None:
+            self._activity.signal._set()
 
     @property
     def signal(self) -> AbortSignal | None:
         """The signal of the run; None when idle."""
-        return None if self._run is None else self._run.signal
+        return None if self._activity is None else self._activity.signal
 
     async def wait_for_idle(self) -> None:
         """Wait until the run has settled, listeners of ``agent_end`` included. A cancellation leaves nothing behind."""
-        if self._run is not None:
-            await self._run.is_idle.wait()
+        if self._activity is not None:
+            await self._activity.is_over.wait()
         else:
             await trio.lowlevel.checkpoint()
 
@@ -199,23 +213,14 @@ class Agent(Queueing, Setters):
         listener). Cancelled: the run is cancelled at once, and waited for.
         """
         self._is_closed = True
-        run = self._run
-        if run is None:
+        if self._activity is None:
             await trio.lowlevel.checkpoint()
-            return
-        run.signal._set()
-        try:
-            with trio.move_on_after(deadline_s):
-                await run.is_idle.wait()
-        finally:
-            run.scope.cancel()
-            # Shielded: nothing may survive the closing. It ends: the run is cancelled, its last words are short.
-            with trio.CancelScope(shield=True):
-                await run.is_idle.wait()
+        else:
+            await self._activity.end(deadline_s)
 
     async def __aenter__(self) -> Self:
         """Take over what waited when the last program ended."""
-        await self._custody.load()
+        await self._load()
         return self
 
     async def __aexit__(
@@ -243,44 +248,33 @@ class Agent(Queueing, Setters):
     def _check_idle(self, text: str) -> None:
         if self._is_closed:
             raise closed()
-        if self._run is not None:
+        if self._activity is not None:
             raise AgentError("E_AGENT_RUNNING", f"Agent is already processing{text}")
 
-    async def _live(self, begin: Begin) -> None:
-        run = self._run = AgentRun(
-            self._options(), self.state, self._custody, self._listeners, self._mode_of, self._clock.wall_ms
-        )
+    async def _load(self) -> None:
+        await self._host.load()
+        await self._custody.load()
+
+    async def _occupy(self, work: Callable[[AbortSignal], Awaitable[None]]) -> None:
+        activity = self._activity = Activity()
         try:
-            await run.live(begin)
+            with activity.going_on():
+                await work(activity.signal)
         finally:
-            self._run = None
+            self._activity = None
+
+    async def _drive(self, begin: Begin) -> None:
+        try:
+            await self._occupy(lambda signal: self._host.drive(begin, partial(self._live, signal), signal))
+        finally:
+            self._custody.queues.release()  # what was to begin with, if it never came to a run
+
+    async def _live(self, signal: AbortSignal, begin: Begin) -> None:
+        def listeners() -> Iterable[Listener]:
+            return self._host.listeners(self._listeners.values())
+
+        run = AgentRun(options_of(self), self.state, self._custody, listeners, self._mode_of, self._now_ms, signal)
+        await run.live(begin)
 
     def _mode_of(self, lane: Lane) -> QueueMode:
         return self.steering_mode if lane == "steering" else self.follow_up_mode
-
-    def _options(self) -> RunOptions:
-        tools: dict[str, Tool] = {}
-        for tool in (*self._host.tools(), *self.state.tools):
-            tools.setdefault(tool.name, tool)
-        budgets = self.thinking_budgets
-        return RunOptions(
-            model=self.state.model,
-            system_prompt=self.state.system_prompt,
-            thinking_level=self.state.thinking_level,
-            tools=tools,
-            stream_fn=self.stream_fn,
-            convert_to_llm=self.convert_to_llm,
-            transform_context=self.transform_context,
-            get_api_key=self.get_api_key,
-            api_key=self.api_key,
-            steering_policy=self.steering_policy,
-            tool_execution=self.tool_execution,
-            before_tool_call=self.before_tool_call,
-            after_tool_call=self.after_tool_call,
-            should_stop_after_turn=self.should_stop_after_turn,
-            session_id=self.session_id,
-            thinking_budgets=None if budgets is None else dict(budgets),
-            transport=self.transport,
-            max_retry_delay_s=self.max_retry_delay_s,
-            host=self._host,
-        )

@@ -94,8 +94,91 @@ class AgentEnd(TypedDict):
     messages: list[AgentMessage]
 
 
+class QueueUpdate(TypedDict):
+    """The queues have changed: texts of what still waits. Only of an agent with a session, like all events below."""
+
+    type: Literal["queue_update"]
+    steering: list[str]
+    followUp: list[str]
+
+
+class SessionResumed(TypedDict):
+    """The conversation of the session was taken up. ``problem``: why its model could not be."""
+
+    type: Literal["session_resumed"]
+    messages: int
+    problem: NotRequired[str]
+
+
+class SessionInfoChanged(TypedDict):
+    """The session has another name."""
+
+    type: Literal["session_info_changed"]
+    name: str
+
+
+class ThinkingLevelChanged(TypedDict):
+    """Another thinking level was recorded."""
+
+    type: Literal["thinking_level_changed"]
+    level: str
+
+
+class AutoRetryStart(TypedDict):
+    """An answer failed, and is asked for again after ``delayMs``."""
+
+    type: Literal["auto_retry_start"]
+    attempt: int
+    maxAttempts: int
+    delayMs: int
+    errorMessage: str
+
+
+class AutoRetryEnd(TypedDict):
+    """An answer came at last, or nobody asks any more."""
+
+    type: Literal["auto_retry_end"]
+    success: bool
+    attempt: int
+    finalError: NotRequired[str]
+
+
+class CompactionStart(TypedDict):
+    """The session is being compacted; ``answered``: what memory holds now is taken out, without a model."""
+
+    type: Literal["compaction_start"]
+    reason: Literal["manual", "threshold", "overflow", "answered"]
+
+
+class CompactionEnd(TypedDict):
+    """It was, with this ``result``, or was not. ``willRetry``: the run goes on now."""
+
+    type: Literal["compaction_end"]
+    reason: Literal["manual", "threshold", "overflow", "answered"]
+    result: NotRequired[dict[str, Any]]
+    aborted: bool
+    willRetry: bool
+    errorMessage: NotRequired[str]
+
+
+class AnswerRepaired(TypedDict):
+    """An answer had lone surrogates, which no text may have; so many were replaced."""
+
+    type: Literal["answer_repaired"]
+    count: int
+
+
 AgentEvent: TypeAlias = (
-    AgentStart
+    QueueUpdate
+    | SessionResumed
+    | SessionInfoChanged
+    | ThinkingLevelChanged
+    | AutoRetryStart
+    | AutoRetryEnd
+    | CompactionStart
+    | CompactionEnd
+    | AnswerRepaired
+    | AgentStart
     | TurnStart
     | MessageStart
     | MessageUpdate

@@ -36,13 +36,13 @@ async def ask_model(
     messages: Sequence[AgentMessage] = list(context)
     if options.transform_context is not None:
         messages = await settled(options.transform_context(list(messages), signal))
+    system_prompt, messages = await host.before_model_call(options.system_prompt, messages)
     converted = await settled(options.convert_to_llm(messages))
     key = None
     if options.get_api_key is not None:
         key = await settled(options.get_api_key(options.model.provider))
     tools = [tool.described() for tool in options.tools.values()]
-    request = ModelRequest(options.system_prompt, list(converted), tools)
-    request = await host.before_model_call(request)
+    request = ModelRequest(system_prompt, list(converted), tools)
     call = _Call(options, request, options.stream_options(key or options.api_key), signal)
     answer = await call.listen(on_event)
     if answer is None:

@@ -10,7 +10,7 @@ Invariants:
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, final
 
 import attrs
@@ -69,17 +69,15 @@ def rules_of(options: RunOptions) -> Rules:
 @final
 @attrs.define(eq=False)
 class AgentRun:
-    """One run. ``listeners`` and ``mode_of`` are read live."""
+    """One run. ``listeners`` and ``mode_of`` are asked each time."""
 
     options: RunOptions
     shown: AgentState
     custody: Custody
-    listeners: dict[int, Listener]
+    listeners: Callable[[], Iterable[Listener]]
     mode_of: Callable[[Lane], QueueMode]
     now_ms: Callable[[], int]
-    signal: AbortSignal = attrs.field(factory=AbortSignal, init=False)
-    scope: trio.CancelScope = attrs.field(factory=trio.CancelScope, init=False)
-    is_idle: trio.Event = attrs.field(factory=trio.Event, init=False)
+    signal: AbortSignal
     _context: list[AgentMessage] = attrs.field(init=False)
     _state: RunState = attrs.field(init=False)
     _host: HostRun = attrs.field(init=False)
@@ -95,15 +93,14 @@ class AgentRun:
         is_over = False
         self.shown.is_streaming, self.shown.error = True, None
         try:
-            with self.scope:
-                try:
-                    async with self.options.host.run([item.message for item in begin.prompts]) as self._host:
-                        whole = attrs.evolve(begin, unanswered=unanswered(self._context), at_ms=self.now_ms())
-                        await self._carry_out(self._step(whole))
-                        await self._host.settle(list(self._state.new))
-                except Exception as error:
-                    await self._break(text_of(error))
-                is_over = True
+            try:
+                async with self.options.host.run([item.message for item in begin.prompts]) as self._host:
+                    whole = attrs.evolve(begin, unanswered=unanswered(self._context), at_ms=self.now_ms())
+                    await self._carry_out(self._step(whole))
+                    await self._host.settle(list(self._state.new))
+            except Exception as error:
+                await self._break(text_of(error))
+            is_over = True
         finally:
             try:
                 if not is_over:
@@ -114,7 +111,6 @@ class AgentRun:
             finally:
                 self.custody.queues.release()  # R3
                 self.shown._settle()
-                self.is_idle.set()
 
     def _step(self, heard: Input) -> list[Effect]:
         self._state, effects = step(self._state, heard)
@@ -177,7 +173,7 @@ class AgentRun:
             await self._append(event["message"], effect.queue_id)
         else:
             self.shown._apply(event)
-        for listener in [*self.listeners.values()]:
+        for listener in [*self.listeners()]:
             await settled(listener(event, self.signal))
 
     async def _append(self, message: AgentMessage, queue_id: str | None) -> None:
@@ -208,6 +204,7 @@ class AgentRun:
                 if isinstance(effect, Keep) and self._context[-1:] != [effect.message]:
                     self._context.append(effect.message)
                     self.shown._append(effect.message)
+                    self.custody.owe(effect.message)
 
     async def _last_words(self) -> None:
         """The run is being cancelled: the transcript ends as that of an aborted one (R1)."""

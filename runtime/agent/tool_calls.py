@@ -54,7 +54,8 @@ class ToolCalls:
         arguments: Any = block["arguments"]
         if tool.prepare_arguments is not None:
             arguments = tool.prepare_arguments(arguments)
-        arguments = checked(tool.name, tool.parameters, arguments)
+        if tool.is_checked:
+            arguments = checked(tool.name, tool.parameters, arguments)
         context = ToolCallContext(self.answer, block, arguments, self.context, self.signal)
         verdict = await self.host.before_tool_call(context)
         if verdict is None and self.options.before_tool_call is not None:
@@ -104,8 +105,9 @@ class ToolCalls:
         except Exception as error:
             result, is_error = error_result(text_of(error)), True
         is_running = False
-        hook = self.options.after_tool_call
-        if hook is not None:
+        for hook in (self.host.after_tool_call, self.options.after_tool_call):
+            if hook is None:
+                continue
             context = ToolCallContext(self.answer, block, arguments, self.context, self.signal, result, is_error)
             try:
                 result, is_error = changed(result, is_error, await settled(hook(context)))

@@ -31,6 +31,7 @@ class Tool:
       label: what a screen shows; the name if empty.
       execution_mode: ``"sequential"`` makes all calls of an answer in which it is called run one after the other.
       prepare_arguments: changes what the model gave before it is checked, such as a field that was renamed.
+      is_checked: False: the tool gets what the model gave, neither converted nor checked.
     """
 
     name: str
@@ -40,6 +41,7 @@ class Tool:
     label: str = ""
     execution_mode: ExecutionMode = "parallel"
     prepare_arguments: Callable[[Any], Any] | None = None
+    is_checked: bool = True
 
     def described(self) -> ToolDescription:
         """The tool as a model is told of it."""

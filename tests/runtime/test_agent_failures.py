@@ -12,7 +12,7 @@ import trio
 
 from kit.agents import agent_of, calls, check_well_formed, says, told_by, tool, transcript
 from kit.holds import holds
-from strataflow.agent import AbortSignal, Agent, Block, ModelRequest, Tool, ToolCallContext
+from strataflow.agent import AbortSignal, Agent, Block, NoHost, NoHostRun, Tool, ToolCallContext
 
 EVENTS = (
     "agent_start turn_start message_start message_update message_end tool_execution_start tool_execution_end "
@@ -137,7 +137,7 @@ async def test_waiting_for_idle_ends_after_the_listeners_of_the_last_event(autoj
 
 
 @attrs.define
-class WritesDown:
+class WritesDown(NoHost, NoHostRun):
     """A host that notes what it is asked, and changes what it may."""
 
     notes: list[Any] = attrs.field(factory=list)
@@ -153,9 +153,9 @@ class WritesDown:
         finally:
             self.notes.append("left")
 
-    async def before_model_call(self, request: ModelRequest) -> ModelRequest:
+    async def before_model_call(self, system_prompt: str, messages: Sequence[Any]) -> tuple[str, Sequence[Any]]:
         self.notes.append("request")
-        return attrs.evolve(request, system_prompt=request.system_prompt + " And remember.")
+        return system_prompt + " And remember.", messages
 
     async def receive_answer(self, answer: Any) -> Any:
         self.notes.append("answer")
@@ -164,6 +164,9 @@ class WritesDown:
     async def before_tool_call(self, context: ToolCallContext) -> Block | None:
         self.notes.append(context.call["name"])
         return Block("the barrier is down") if context.call["name"] == "forbidden" else None
+
+    async def after_tool_call(self, context: ToolCallContext) -> Any:
+        return {"details": "seen"} if context.result else None
 
     async def accept_answer(self, answer: Any) -> None:
         self.notes.append("accepted")
@@ -197,6 +200,8 @@ async def test_a_host_joins_a_run_at_its_places_and_leaves_it_at_the_end(autojum
         "left",
     ]
     assert transcript(agent)[2:4] == ["toolResult: remember done", "toolResult: the barrier is down"]
+    seen: Any = agent.state.messages[2]
+    assert seen["details"] == "seen"
     model: Any = agent.stream_fn
     assert [request.system_prompt for request in model.requests] == ["Be brief. And remember."] * 2
     assert [each["name"] for each in model.requests[0].tools] == ["remember", "forbidden"]
@@ -212,5 +217,5 @@ async def test_a_host_is_left_when_its_run_is_cancelled_or_fails(autojump_clock:
     assert host.notes == [("run", 1), "request", "left"]
     agent.convert_to_llm = lambda messages: 1 / 0  # type: ignore[assignment, return-value]
     await agent.prompt("go")
-    assert host.notes[3:] == [("run", 1), "left"]
+    assert host.notes[3:] == [("run", 1), "request", "left"]
     assert isinstance(agent, Agent)

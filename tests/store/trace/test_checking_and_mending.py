@@ -62,6 +62,7 @@ A, B = message_line("a", None), message_line("b", "a")
         ([A, HEADER], [("second-header", "line 3")]),
         ([A, '{"type":"custom"}'], [("no-id", "line 3")]),
         ([A, call("c", "a", "1", "2"), result("r", "c", "1")], [("call-without-result", "line 3")]),
+        ([A, call("c", "a", "1").replace('"role"', '"stopReason":"aborted","role"')], []),
         ([A, call("c", "a", "1"), result("r", "c", "1"), result("s", "r", "1")], [("result-without-call", "line 5")]),
         ([A, result("r", "a", "1")], [("result-without-call", "line 3")]),
         ([A, '{"type":"label","id":"l","parentId":"a","targetId":"q","label":"x"}'], [("unknown-target", "line 3")]),

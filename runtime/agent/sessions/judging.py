@@ -1,0 +1,58 @@
+"""What is to be thought of an answer: pure. Whether to ask again, and whether its text can be stored."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, cast
+
+from ...resources.compaction import is_overflow
+from ..messages import AssistantMessage
+
+# What providers, proxies and networks say of what will pass.
+_PASSING = re.compile(
+    r"overloaded|rate.?limit|too many requests|\b(429|500|502|503|504|520|522|524|529)\b|service.?unavailable"
+    r"|(server|internal) error|bad gateway|gateway time|network|connection|connect error|socket|fetch failed"
+    r"|time(d )?.?out|terminated|ended without|stream (ended|was cut)|temporarily|try again|retry delay|upstream",
+    re.IGNORECASE,
+)
+_LONE = re.compile("[\ud800-\udfff]")
+_REPLACEMENT = "\ufffd"
+
+
+def may_pass(answer: AssistantMessage, context_window: int) -> bool:
+    """Whether an answer failed for a reason that will not last, so that asking again may help (5.8.5). An input that
+    was too long stays so."""
+    if answer["stopReason"] != "error" or is_overflow(answer, context_window):
+        return False
+    return _PASSING.search(answer.get("errorMessage") or "") is not None
+
+
+def delay_s(first: float, attempt: int) -> float:
+    """How long to wait before the attempt with this number, from 1."""
+    return float(first * 2 ** (attempt - 1))
+
+
+def repaired(answer: AssistantMessage) -> tuple[AssistantMessage, int]:
+    """The answer without lone surrogates, and how many were replaced; the same object if there were none."""
+    counts: list[int] = []
+    found = _repaired(answer, counts)
+    return (cast(AssistantMessage, found), sum(counts)) if counts else (answer, 0)
+
+
+def repaired_text(text: str) -> str:
+    """A text without lone surrogates."""
+    return _LONE.sub(_REPLACEMENT, text)
+
+
+def _repaired(value: Any, counts: list[int]) -> Any:
+    if isinstance(value, str):
+        found, count = _LONE.subn(_REPLACEMENT, value)
+        if count:
+            counts.append(count)
+        return found
+    if isinstance(value, Mapping):
+        return {_repaired(key, counts): _repaired(item, counts) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_repaired(item, counts) for item in value]
+    return value
