@@ -32,7 +32,8 @@ from . import guard
 MARK = "STRATAFLOW_JOB"
 # A grandchild may hold a pipe open for ever; what the program itself has written is there by then.
 _LAST_WORDS_S = 0.25
-_OUTPUT_BYTES_MAX = 64 << 20
+# How much of an answer is taken in: the listing of some two million files.
+OUTPUT_BYTES_MAX = 256 << 20
 _GUARD_SAYS_S = TERM_GRACE_S + 2.0
 
 
@@ -61,7 +62,8 @@ class SystemProcesses:
                 await job.end(is_done=not is_late)
             job.close()
         code = job.process.returncode
-        return Ended(-9 if code is None else code, bytes(job.stdout), bytes(job.stderr), is_late, tuple(job.left))
+        left, is_cut = tuple(job.left), len(job.stdout) >= OUTPUT_BYTES_MAX
+        return Ended(-9 if code is None else code, bytes(job.stdout), bytes(job.stderr), is_late, left, is_cut)
 
 
 @final
@@ -132,7 +134,7 @@ class _Job:
     async def _pump(self, stream: trio.abc.ReceiveStream | None, buffer: bytearray) -> None:
         assert stream is not None
         async for data in stream:
-            if len(buffer) < _OUTPUT_BYTES_MAX:
+            if len(buffer) < OUTPUT_BYTES_MAX:
                 buffer += data
 
     async def end(self, *, is_done: bool) -> None:

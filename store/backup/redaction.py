@@ -43,17 +43,22 @@ class Redactor:
         return "<Redactor>"
 
     def __call__(self, text: str) -> str:
-        """``text`` with ``***`` in place of every secret."""
+        """``text`` with ``***`` in place of every secret, and nothing in it that could not be shown."""
         if self._forms is not None:
             text = self._forms.sub(HIDDEN, text)
         text = _USER_INFO.sub(rf"\1{HIDDEN}", text)
         text = _QUERY.sub(rf"\1={HIDDEN}", text)
         text = _HEADER.sub(rf"\1{HIDDEN}", text)
-        return _SETTING.sub(rf"\1{HIDDEN}", text)
+        return printable(_SETTING.sub(rf"\1{HIDDEN}", text))
 
     def tail(self, text: str) -> str:
         """The last 1,000 characters of the redacted text, without blanks around it."""
         return self(text).strip()[-TAIL_CHARS:]
+
+
+def printable(text: str) -> str:
+    """``text`` as it can be noted and shown: bytes of names that are no UTF-8 are replaced."""
+    return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 def redactor(secrets: Iterable[str] = ()) -> Redactor:
