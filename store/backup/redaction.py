@@ -23,8 +23,11 @@ TAIL_CHARS: Final = 1_000
 # Shorter ones would take half of the text along, and are none.
 _SECRET_CHARS_MIN = 4
 
-_USER_INFO = re.compile(r"(?i)\b([a-z][a-z0-9+.-]*://)[^\s/@'\"<>]+(?=@)")
-_QUERY = re.compile(r"(?i)\b(access_token|auth|password|token)=[^&\s'\"<>]+")
+# A password may hold slashes that nobody has escaped; a port is none.
+_OPEN_PASSWORD = r"[^\s/@:'\"<>]+:(?!\d+/)[^\s@'\"<>]+"
+_USER_INFO = re.compile(rf"(?i)\b([a-z][a-z0-9+.-]*://)(?:[^\s/@'\"<>]+|{_OPEN_PASSWORD})(?=@)")
+# The last word of a name tells: access_token, X-Amz-Signature.
+_QUERY = re.compile(r"(?i)\b([\w.-]*(?:auth|key|passw(?:or)?d|secret|signature|token))=[^&\s'\"<>]+")
 _HEADER = re.compile(r"(?i)\b((?:proxy-)?authorization\s*[:=]\s*)[^\r\n'\"]+")
 _SETTING = re.compile(r"(?i)(extraheader\s*[= ]\s*)[^\r\n]+")
 _PLAIN = re.compile(r"[A-Za-z0-9_.~-]")
@@ -74,7 +77,7 @@ def secrets_of_url(url: str) -> set[str]:
     """What is secret in the URL of a remote: user, password and their parts, values of a query."""
     found = set()
     # The last @ before the path: a password may hold others.
-    authority = re.match(r"(?i)[a-z][a-z0-9+.-]*://([^/]*)@", url)
+    authority = re.match(rf"(?i)[a-z][a-z0-9+.-]*://([^/]*|{_OPEN_PASSWORD})@", url)
     if authority is not None:
         user, colon, password = authority[1].partition(":")
         # A name alone may be a token, but "git@" of every other URL is none.
