@@ -146,10 +146,12 @@ class _Job:
             with trio.move_on_after(_GUARD_SAYS_S):
                 await self.process.wait()
         code = self.process.returncode
-        # A guard that has ended by itself has seen to everything; one that was killed could not.
-        if not (is_guarded and code is not None and code >= 0) and not (is_done and not _has_members(leader)):
-            # It was given time before, where there was a guard.
-            end = functools.partial(_end_all, leader, self.mark, is_urgent=is_guarded)
+        # A guard that has ended by itself has seen to everything; one that was killed could not, and what it guarded
+        # is in another group.
+        is_over = code is not None and code >= 0 if is_guarded else is_done and not _has_members(leader)
+        if not is_over:
+            # It was given time before, where a guard was told to end it.
+            end = functools.partial(_end_all, leader, self.mark, is_urgent=is_guarded and not is_done)
             self.left = await trio.to_thread.run_sync(end, abandon_on_cancel=True)
         with trio.move_on_after(_LAST_WORDS_S):
             await self.process.wait()
@@ -183,8 +185,9 @@ def _end_all(leader: int, mark: str, is_urgent: bool) -> set[int]:
 
     def look() -> set[int]:
         # Descendants are remembered: whoever's parent dies first is nobody's descendant any more.
-        known.update(guard.family_of(leader))
-        group = guard.group_of(leader)
-        return group | guard.marked_with(mark) | {pid for pid in known if guard.is_alive(pid)}
+        found = guard.group_of(leader) | guard.marked_with(mark)
+        for pid in (leader, *found):
+            known.update(guard.family_of(pid))
+        return found | {pid for pid in known if guard.is_alive(pid)}
 
     return guard.end(look, TERM_GRACE_S, is_urgent=is_urgent)
