@@ -17,7 +17,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from typing import final
+from typing import Any, final
 
 import attrs
 import trio
@@ -44,12 +44,12 @@ from ..store.repository import (
     Captured,
     LastBackup,
     Repository,
+    change_record,
     clear,
     has_repository,
     is_owned,
     lay_out,
     read_record,
-    write_record,
 )
 from .actor import ActorRef
 from .branch_step import move_branch
@@ -69,6 +69,7 @@ class BackupStep:
     world: StoreWorld
     store: ActorRef
     git: Git
+    _noting: trio.Lock = attrs.field(factory=trio.Lock, init=False, eq=False)
 
     async def run(self, *, patience_s: float, is_complete: bool = False) -> BackupReport:
         """Back up what is accepted now.
@@ -95,9 +96,9 @@ class BackupStep:
             report, captured = await self.store.ask(Capture(last, patience_s))
             if await self.git.head(repository) != noted:
                 raise _moved(noted)
-            changes = changed_files(listing, await self._oids(captured, listing))
+            changes = changed_files(listing, await self._oids(repository, captured, listing))
             commit = await self._commit(repository, noted, listing, changes)
-            await self._note(record, noted, captured, commit, report.through)
+            await self._note(noted, captured, commit, report.through)
         return _report(noted, commit, changes, report, trio.current_time() - began)
 
     # -- what was there -------------------------------------------------------------------------------------------
@@ -142,23 +143,25 @@ class BackupStep:
 
     # -- objects --------------------------------------------------------------------------------------------------
 
-    async def _oids(self, captured: Captured, listing: Listing) -> dict[str, str | None]:
+    async def _oids(self, repository: Repository, captured: Captured, listing: Listing) -> dict[str, str | None]:
         """The object ids of all files that were looked at; None for those that are gone."""
         found: dict[str, str | None] = {path: None for path, data in captured.files.items() if data is None}
         found |= {path: None for path in listing if is_owned(path) and path.rpartition("/")[0] not in captured.scopes}
         fresh: dict[str, bytes] = {}
+        own = f"{repository.common_dir}/info/attributes"
+        has_own = await self.world.threads.work(lambda: self.world.ground.disk.stat(own)) is not None
         for path, data in captured.files.items():
             old = listing.get(path)
             if data is None:
                 continue
             # Without attributes Git keeps the bytes as they are, so that most need not be shown to it.
-            if old is not None and not captured.attributes and old.oid == _blob_oid(data, len(old.oid)):
+            if old is not None and not (captured.attributes or has_own) and old.oid == _blob_oid(data, len(old.oid)):
                 found[path] = old.oid
             else:
                 fresh[path] = data
         for path in await self._ignored([path for path in fresh if path not in listing]):
             del fresh[path]
-        return found | await self._hashed(fresh, captured.attributes)
+        return found | await self._hashed(fresh, captured.attributes, has_own)
 
     async def _ignored(self, paths: list[str]) -> list[str]:
         if not paths:
@@ -169,8 +172,11 @@ class BackupStep:
             raise self.git.failure("check-ignore", ended)
         return [name.decode("utf-8", "surrogateescape") for name in ended.stdout.split(b"\0") if name]
 
-    async def _hashed(self, files: Mapping[str, bytes], attributes: Mapping[str, bytes]) -> dict[str, str]:
-        """Store bytes as objects, by way of a private work tree, so that the attributes apply as to any file."""
+    async def _hashed(
+        self, files: Mapping[str, bytes], attributes: Mapping[str, bytes], has_own: bool
+    ) -> dict[str, str]:
+        """Store bytes as objects, by way of a private work tree, so that the attributes apply as to any file; those
+        that the repository has of its own, too."""
         if not files:
             return {}
         disk, layout, work = self.world.ground.disk, self.world.ground.layout, self.world.threads.work
@@ -184,7 +190,7 @@ class BackupStep:
                 "-w",
                 "--stdin-paths",
                 stdin=b"".join(quoted_path(path) + b"\n" for path in files),
-                is_guarded=bool(attributes),
+                is_guarded=bool(attributes) or has_own,
                 environment={"GIT_DIR": layout.file("", ".git"), "GIT_WORK_TREE": tree},
             )
         finally:
@@ -220,25 +226,29 @@ class BackupStep:
         await move_branch(self.git, repository, noted, commit, index_lines(changes, oid_chars=oid_chars))
         return commit
 
-    async def _note(self, record: BackupRecord, noted: Head, captured: Captured, commit: str | None, seen: int) -> None:
+    async def _note(self, noted: Head, captured: Captured, commit: str | None, seen: int) -> None:
         now_ms = self.world.clock.wall_ms()
-        fresh = attrs.evolve(
-            record,
-            commit=commit or noted.commit,
-            through=captured.through,
-            journal=captured.journal,
-            seen=seen,
-            complete_ms=now_ms if captured.is_complete else record.complete_ms,
-            last_commit=record.last_commit if commit is None else Happening(now_ms, commit, noted.branch or ""),
-        )
-        if fresh != record:
-            await self.keep(fresh)
+        facts: dict[str, Any] = {
+            "commit": commit or noted.commit,
+            "through": captured.through,
+            "journal": captured.journal,
+            "seen": seen,
+        }
+        if captured.is_complete:
+            facts["complete_ms"] = now_ms
+        if commit is not None:
+            facts["last_commit"] = Happening(now_ms, commit, noted.branch or "")
+        await self.note(**facts)
 
-    async def keep(self, record: BackupRecord) -> None:
-        """Replace the note. One that can not be written costs a complete look, and a report."""
+    async def note(self, **facts: Any) -> None:
+        """Change these members of the note, and no others: a push that ends meanwhile notes other ones. A note that
+        can not be written costs a complete look, and a report."""
         ground, token = self.world.ground, self.world.ids.new_id()
         try:
-            await self.world.threads.work(lambda: write_record(ground.disk, ground.layout, record, token))
+            async with self._noting:
+                await self.world.threads.work(
+                    lambda: change_record(ground.disk, ground.layout, lambda old: attrs.evolve(old, **facts), token)
+                )
         except StoreError as error:
             self.world.report("backup-note-failed", error=error)
 

@@ -47,7 +47,9 @@ class Git:
         Raises:
           BackupError: E_GIT if Git can not be started, or did not end in time.
         """
-        base = git_environment(self.processes.environment, **environment)
+        # Were the store's own repository damaged, Git would take one of a folder above, such as the user's home.
+        ceiling = {"GIT_CEILING_DIRECTORIES": posixpath.dirname(self.top)}
+        base = git_environment(self.processes.environment, **ceiling, **environment)
         command = Command(arguments, self.top, base, stdin, GIT_LIMIT_S, is_guarded)
         try:
             ended = await self.processes.run(command)
@@ -57,6 +59,9 @@ class Git:
         if ended.is_late:
             text = f"git {_verb(arguments)} did not end within {GIT_LIMIT_S:g} s and was stopped"
             raise BackupError("E_GIT", text, left=list(ended.left))
+        if ended.is_cut:
+            # What is worked out of half an answer, such as the next tree, would lose the other half.
+            raise BackupError("E_GIT", f"git {_verb(arguments)} answered more than can be taken in")
         return ended
 
     async def ask(
@@ -75,7 +80,7 @@ class Git:
         """
         ended = await self.call(git_arguments(*arguments), stdin, is_guarded=is_guarded, environment=environment)
         if ended.code != 0:
-            raise self.failure(arguments[0], ended)
+            raise self.failure(_verb(arguments), ended)
         return ended.stdout
 
     def failure(self, verb: str, ended: Ended) -> BackupError:
@@ -109,10 +114,21 @@ class Git:
         """The branch that is checked out, and its commit.
 
         Raises:
-          BackupError: E_REPOSITORY for a detached head; E_GIT.
+          BackupError: E_REPOSITORY for a detached head, or a branch whose name is no UTF-8; E_GIT.
         """
+        head = None
         if not repository.is_asked:
-            return await self.threads.work(lambda: read_head(self.ground.disk, repository))
+            head = await self.threads.work(lambda: read_head(self.ground.disk, repository))
+        if head is None:
+            head = await self._ask_head(repository)
+        assert head.branch is not None
+        if not _is_text(head.branch):
+            # Neither what is told of a backup nor what is noted of it could name it.
+            text = f"the branch {head.branch!r} has a name that is no UTF-8: rename it with `git branch -m`"
+            raise BackupError("E_REPOSITORY", text)
+        return head
+
+    async def _ask_head(self, repository: Repository) -> Head:
         named = await self.call(git_arguments("symbolic-ref", "-q", "HEAD"))
         if named.code != 0:
             raise detached(repository.git_dir)
@@ -121,9 +137,17 @@ class Git:
         return Head(branch, oid_of(found.stdout) if found.code == 0 else None)
 
 
+def _is_text(name: str) -> bool:
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def _verb(arguments: tuple[str, ...]) -> str:
-    """The command that a whole command line calls: what comes after the options ``-c name=value``."""
-    rest = list(arguments[1:])
-    while rest[:1] == ["-c"]:
+    """The command that is called: what comes after the program and the options ``-c name=value`` and ``-C folder``."""
+    rest = list(arguments[1:] if arguments[0] == "git" else arguments)
+    while rest[:1] in (["-c"], ["-C"]):
         del rest[:2]
     return rest[0] if rest else ""

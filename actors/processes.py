@@ -37,7 +37,8 @@ class Command:
 class Ended:
     """How a command ended. Nothing of it runs any more, except for the processes in ``left``.
 
-    ``code``: its exit code, negative for a signal. ``is_late``: it was ended at its limit.
+    ``code``: its exit code, negative for a signal. ``is_late``: it was ended at its limit. ``is_cut``: it wrote more
+    than is kept, so that ``stdout`` is only a beginning.
     """
 
     code: int
@@ -45,6 +46,7 @@ class Ended:
     stderr: bytes
     is_late: bool = False
     left: tuple[int, ...] = ()
+    is_cut: bool = False
 
 
 class Processes(Protocol):

@@ -240,7 +240,7 @@ class PusherActor:
     async def _note_push(self, owner: str | None, found: PushReport) -> None:
         if found.outcome == "pushed":
             self.desk.is_failing = False
-            await self._remember(last_push=Happening(self._now_ms(), found.commit, found.remote))
+            await self._backup.note(last_push=Happening(self._now_ms(), found.commit, found.remote))
         elif found.outcome == "failed":
             await self._note_failure(owner, "push", found.error)
         elif found.outcome == "skipped":
@@ -255,7 +255,7 @@ class PusherActor:
             self.desk.is_failing = True
             told = "a push failed; the diagnostics log tells more" if is_logged else warning(f"a push failed: {text}")
             self.desk.world.report("push-failed", error=told)
-        await self._remember(last_failure=Happening(self._now_ms(), what, warning(text)))
+        await self._backup.note(last_failure=Happening(self._now_ms(), what, warning(text)))
 
     async def _wait_pushed(self) -> PushReport | None:
         while not self._quiet.is_set():
@@ -281,11 +281,6 @@ class PusherActor:
         has_one = await world.threads.work(lambda: has_repository(disk, layout))
         record = await world.threads.work(lambda: read_record(disk, layout))
         return BackupStatus(has_one, has_one and record.seen < self.desk.state.head, record, self._is_pushing)
-
-    async def _remember(self, **changes: Happening) -> None:
-        ground = self.desk.world.ground
-        record = await self.desk.world.threads.work(lambda: read_record(ground.disk, ground.layout))
-        await self._backup.keep(attrs.evolve(record, **changes))  # type: ignore[arg-type]
 
     def _now_ms(self) -> int:
         return self.desk.world.clock.wall_ms()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import final
@@ -10,11 +9,10 @@ from typing import final
 import attrs
 
 from ..actors import Git
-from ..store import BackupError, FlockLocks, Ground, Layout, RealDisk, RealProcessTable
+from ..store import BackupError, ConfigError, FlockLocks, Ground, Layout, RealDisk, RealProcessTable
 from ..store.backup import (
     TRAILER,
     Config,
-    git_arguments,
     parse_config,
     redactor,
     secrets_of,
@@ -78,12 +76,15 @@ async def init_backups(
     Raises:
       BackupError: E_REPOSITORY if the store is no top of a work tree, no branch is checked out, or the branch or the
         name ``origin`` goes elsewhere; E_GIT.
+      ConfigError: E_CONFIG for an empty remote.
       StoreError: E_DISK, E_CORRUPT.
     """
+    if remote is not None and not remote.strip():
+        raise ConfigError("E_CONFIG", "remote is empty: name a URL or a folder, or leave it out", argument="remote")
     async with _git(agent_dir, store) as git:
         git.redact = redactor(secrets_of_url(remote or ""))
         disk, layout = git.ground.disk, git.ground.layout
-        os.makedirs(layout.root, 0o700, exist_ok=True)
+        _make_folders(layout.root)
         is_new = not has_repository(disk, layout)
         if is_new:
             await git.ask("init", "--quiet", f"--initial-branch={_BRANCH}", "--template=")
@@ -115,12 +116,19 @@ async def list_backups(limit: int, agent_dir: str | None = None, *, store: str |
         head = await git.head(await git.find())
         if head.commit is None:
             return []
-        grep = f"--grep=^{TRAILER}$"
-        ended = await git.call(git_arguments("log", "-z", "--format=%H %ct", f"--max-count={limit}", grep, head.commit))
-        if ended.code != 0:
-            raise git.failure("log", ended)
-        lines = [line.split(" ") for line in ended.stdout.decode("ascii").split("\0") if line]
+        # Settings of the user would read the pattern in another way, or put signatures between the lines.
+        plain = ("--basic-regexp", "--no-show-signature", "-z", "--format=%H %ct")
+        said = await git.ask("log", *plain, f"--max-count={limit}", f"--grep=^{TRAILER}$", head.commit)
+        lines = [line.split(" ") for line in said.decode("ascii").split("\0") if line]
         return [BackupCommit(commit, int(time)) for commit, time in lines]
+
+
+def _make_folders(path: str) -> None:
+    disk, folder = RealDisk(), ""
+    for part in path.strip("/").split("/"):
+        folder = f"{folder}/{part}"
+        if folder == path or disk.stat(folder) is None:
+            disk.make_folder(folder)
 
 
 def _write_rules(ground: Ground) -> None:

@@ -32,7 +32,8 @@ from . import guard
 MARK = "STRATAFLOW_JOB"
 # A grandchild may hold a pipe open for ever; what the program itself has written is there by then.
 _LAST_WORDS_S = 0.25
-_OUTPUT_BYTES_MAX = 64 << 20
+# How much of an answer is taken in: the listing of some two million files.
+OUTPUT_BYTES_MAX = 256 << 20
 _GUARD_SAYS_S = TERM_GRACE_S + 2.0
 
 
@@ -61,7 +62,8 @@ class SystemProcesses:
                 await job.end(is_done=not is_late)
             job.close()
         code = job.process.returncode
-        return Ended(-9 if code is None else code, bytes(job.stdout), bytes(job.stderr), is_late, tuple(job.left))
+        left, is_cut = tuple(job.left), len(job.stdout) >= OUTPUT_BYTES_MAX
+        return Ended(-9 if code is None else code, bytes(job.stdout), bytes(job.stderr), is_late, left, is_cut)
 
 
 @final
@@ -132,7 +134,7 @@ class _Job:
     async def _pump(self, stream: trio.abc.ReceiveStream | None, buffer: bytearray) -> None:
         assert stream is not None
         async for data in stream:
-            if len(buffer) < _OUTPUT_BYTES_MAX:
+            if len(buffer) < OUTPUT_BYTES_MAX:
                 buffer += data
 
     async def end(self, *, is_done: bool) -> None:
@@ -144,10 +146,12 @@ class _Job:
             with trio.move_on_after(_GUARD_SAYS_S):
                 await self.process.wait()
         code = self.process.returncode
-        # A guard that has ended by itself has seen to everything; one that was killed could not.
-        if not (is_guarded and code is not None and code >= 0) and not (is_done and not _has_members(leader)):
-            # It was given time before, where there was a guard.
-            end = functools.partial(_end_all, leader, self.mark, is_urgent=is_guarded)
+        # A guard that has ended by itself has seen to everything; one that was killed could not, and what it guarded
+        # is in another group.
+        is_over = code is not None and code >= 0 if is_guarded else is_done and not _has_members(leader)
+        if not is_over:
+            # It was given time before, where a guard was told to end it.
+            end = functools.partial(_end_all, leader, self.mark, is_urgent=is_guarded and not is_done)
             self.left = await trio.to_thread.run_sync(end, abandon_on_cancel=True)
         with trio.move_on_after(_LAST_WORDS_S):
             await self.process.wait()
@@ -181,8 +185,9 @@ def _end_all(leader: int, mark: str, is_urgent: bool) -> set[int]:
 
     def look() -> set[int]:
         # Descendants are remembered: whoever's parent dies first is nobody's descendant any more.
-        known.update(guard.family_of(leader))
-        group = guard.group_of(leader)
-        return group | guard.marked_with(mark) | {pid for pid in known if guard.is_alive(pid)}
+        found = guard.group_of(leader) | guard.marked_with(mark)
+        for pid in (leader, *found):
+            known.update(guard.family_of(pid))
+        return found | {pid for pid in known if guard.is_alive(pid)}
 
     return guard.end(look, TERM_GRACE_S, is_urgent=is_urgent)

@@ -40,4 +40,6 @@ def run(arguments: argparse.Namespace) -> int:
 def _line(card: ArtifactCard) -> str:
     tags = f" [{' '.join(card.tags)}]" if card.tags else ""
     state = card.freshness if card.reason is None else f"{card.freshness} ({card.reason})"
-    return f"- [{card.scope}] {card.path} — {state}{tags}: {' '.join(card.description.split())}"
+    line = f"- [{card.scope}] {card.path} — {state}{tags}: {' '.join(card.description.split())}"
+    # Models write cards: none of their texts may look like another line, or command the terminal.
+    return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in line)

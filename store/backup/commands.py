@@ -14,6 +14,8 @@ _LOCAL = (
     "core.hooksPath=/dev/null",
     "core.fsmonitor=false",
     "core.untrackedCache=false",
+    # Line ends are kept or changed as attributes say; that a file can not come back as it was is no reason to refuse.
+    "core.safecrlf=false",
     "gc.auto=0",
     "maintenance.auto=false",
     "core.quotePath=false",

@@ -23,8 +23,11 @@ TAIL_CHARS: Final = 1_000
 # Shorter ones would take half of the text along, and are none.
 _SECRET_CHARS_MIN = 4
 
-_USER_INFO = re.compile(r"(?i)\b([a-z][a-z0-9+.-]*://)[^\s/@'\"<>]+(?=@)")
-_QUERY = re.compile(r"(?i)\b(access_token|auth|password|token)=[^&\s'\"<>]+")
+# A password may hold slashes that nobody has escaped; a port is none.
+_OPEN_PASSWORD = r"[^\s/@:'\"<>]+:(?!\d+/)[^\s@'\"<>]+"
+_USER_INFO = re.compile(rf"(?i)\b([a-z][a-z0-9+.-]*://)(?:[^\s/@'\"<>]+|{_OPEN_PASSWORD})(?=@)")
+# The last word of a name tells: access_token, X-Amz-Signature.
+_QUERY = re.compile(r"(?i)\b([\w.-]*(?:auth|key|passw(?:or)?d|secret|signature|token))=[^&\s'\"<>]+")
 _HEADER = re.compile(r"(?i)\b((?:proxy-)?authorization\s*[:=]\s*)[^\r\n'\"]+")
 _SETTING = re.compile(r"(?i)(extraheader\s*[= ]\s*)[^\r\n]+")
 _PLAIN = re.compile(r"[A-Za-z0-9_.~-]")
@@ -43,17 +46,22 @@ class Redactor:
         return "<Redactor>"
 
     def __call__(self, text: str) -> str:
-        """``text`` with ``***`` in place of every secret."""
+        """``text`` with ``***`` in place of every secret, and nothing in it that could not be shown."""
         if self._forms is not None:
             text = self._forms.sub(HIDDEN, text)
         text = _USER_INFO.sub(rf"\1{HIDDEN}", text)
         text = _QUERY.sub(rf"\1={HIDDEN}", text)
         text = _HEADER.sub(rf"\1{HIDDEN}", text)
-        return _SETTING.sub(rf"\1{HIDDEN}", text)
+        return printable(_SETTING.sub(rf"\1{HIDDEN}", text))
 
     def tail(self, text: str) -> str:
         """The last 1,000 characters of the redacted text, without blanks around it."""
         return self(text).strip()[-TAIL_CHARS:]
+
+
+def printable(text: str) -> str:
+    """``text`` as it can be noted and shown: bytes of names that are no UTF-8 are replaced."""
+    return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 def redactor(secrets: Iterable[str] = ()) -> Redactor:
@@ -69,7 +77,7 @@ def secrets_of_url(url: str) -> set[str]:
     """What is secret in the URL of a remote: user, password and their parts, values of a query."""
     found = set()
     # The last @ before the path: a password may hold others.
-    authority = re.match(r"(?i)[a-z][a-z0-9+.-]*://([^/]*)@", url)
+    authority = re.match(rf"(?i)[a-z][a-z0-9+.-]*://([^/]*|{_OPEN_PASSWORD})@", url)
     if authority is not None:
         user, colon, password = authority[1].partition(":")
         # A name alone may be a token, but "git@" of every other URL is none.

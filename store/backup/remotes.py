@@ -55,9 +55,9 @@ def secrets_of(config: Config) -> set[str]:
     found: set[str] = set()
     for key, values in config.items():
         lower = key.lower()
-        if lower.startswith(("remote.", "url.", "branch.")) or lower.endswith((".proxy", "insteadof")):
-            for text in (*values, key):
-                found |= secrets_of_url(text)
+        # Not only in remotes: proxies, rewritten URLs and what is said of one URL have them too.
+        for text in (*values, key):
+            found |= secrets_of_url(text)
         if lower.endswith(".extraheader"):
             for value in values:
                 found |= secrets_of_header(value)

@@ -7,6 +7,8 @@ from typing import Any, Literal, final
 
 import attrs
 
+from .redaction import printable
+
 WARNING_CHARS_MAX = 220
 
 
@@ -143,5 +145,5 @@ class BackupStatus:
 
 def warning(text: str) -> str:
     """One line of at most 220 characters."""
-    line = " ".join(text.split())
+    line = " ".join(printable(text).split())
     return line if len(line) <= WARNING_CHARS_MAX else line[: WARNING_CHARS_MAX - 1] + "…"

@@ -6,7 +6,7 @@ of one moment, ``files`` is what backups keep in the private folder. What Git is
 
 from ..layout import is_owned
 from .capture import Captured, LastBackup, capture
-from .files import clear, lay_out, read_record, write_record
+from .files import change_record, clear, lay_out, read_record
 from .mutex import BACKUP_LOCK, PUSH_LOCK, BackupMutex
 from .places import Repository, detached, has_repository, plain_repository, read_head
 
@@ -18,6 +18,7 @@ __all__ = [
     "LastBackup",
     "Repository",
     "capture",
+    "change_record",
     "clear",
     "detached",
     "has_repository",
@@ -26,5 +27,4 @@ __all__ = [
     "plain_repository",
     "read_head",
     "read_record",
-    "write_record",
 ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from ..algebra import CallError
@@ -29,12 +29,16 @@ def read_record(disk: Disk, layout: Layout) -> BackupRecord:
         return BackupRecord()
 
 
-def write_record(disk: Disk, layout: Layout, record: BackupRecord, token: str) -> None:
-    """Replace the note. Not synced: a lost one costs a complete look at the files.
+def change_record(disk: Disk, layout: Layout, change: Callable[[BackupRecord], BackupRecord], token: str) -> None:
+    """Replace the note by what ``change`` makes of it. Not synced: a lost one costs a complete look at the files.
 
     Raises:
-      StoreError: E_DISK.
+      StoreError: E_DISK; the note can not be read.
     """
+    old = read_record(disk, layout)
+    record = change(old)
+    if record == old:
+        return
     fresh = layout.private(f"{BACKUP_NOTE}.{token}")
     disk.write_new(fresh, compact(record.to_json()).encode())
     disk.rename(fresh, layout.private(BACKUP_NOTE))

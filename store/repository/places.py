@@ -55,8 +55,9 @@ def plain_repository(disk: Disk, layout: Layout) -> Repository | None:
     return Repository(path, path) if config is not None and is_plain(config) else None
 
 
-def read_head(disk: Disk, repository: Repository) -> Head:
-    """Which branch is checked out, and its commit, at this moment. Blocking, and quick.
+def read_head(disk: Disk, repository: Repository) -> Head | None:
+    """Which branch is checked out, and its commit, at this moment. Blocking, and quick. None: only Git can tell, since
+    the branch is another name of another one, or its file is damaged.
 
     Raises:
       BackupError: E_REPOSITORY for a detached head.
@@ -66,9 +67,13 @@ def read_head(disk: Disk, repository: Repository) -> Head:
     branch = None if data is None else branch_of(data)
     if branch is None:
         raise detached(repository.git_dir)
-    found = disk.read(posixpath.join(repository.common_dir, branch))
+    path = posixpath.join(repository.common_dir, branch)
+    stat = disk.stat(path)
+    # Branches that went have left empty folders, one of which may have this name.
+    found = None if stat is not None and stat.kind == "folder" else disk.read(path)
     if found is not None:
-        return Head(branch, oid_of(found))
+        oid = oid_of(found)
+        return None if oid is None else Head(branch, oid)
     packed = disk.read(posixpath.join(repository.common_dir, "packed-refs"))
     return Head(branch, None if packed is None else packed_oid_of(packed, branch))
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 import os
+import signal
 from pathlib import Path
 
 import attrs
 import pytest
+import trio
 import trio.testing
 
 from kit.conformance_processes import ANSWERS, FAILS, HANGS, IGNORES_TERM, MISSING, ProcessesConform
@@ -87,6 +89,30 @@ async def test_what_a_program_leaves_behind_when_it_ends_is_ended_too(tmp_path: 
         ended = await SystemProcesses().run(command)
         assert (ended.code, ended.is_late, ended.left) == (0, False, ())
         assert processes_about(str(tmp_path)) == {}
+
+
+@pytest.mark.slow
+async def test_what_a_guard_that_was_killed_leaves_behind_is_ended_too(tmp_path: Path) -> None:
+    # One that hears nothing, one in another session, one without the mark.
+    script = (
+        "trap '' TERM; setsid sleep 1000 & "
+        "setsid env -i sh -c 'trap \"\" TERM; echo $$ > other; while :; do sleep 1000; done' & "
+        "echo $PPID > guard; while :; do sleep 1000; done"
+    )
+    command = Command(("sh", "-c", script), str(tmp_path), dict(os.environ), is_guarded=True)
+    ended: list[Ended] = []
+
+    async def run() -> None:
+        ended.append(await SystemProcesses().run(command))
+
+    with trio.fail_after(30):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(run)
+            while not all((tmp_path / name).exists() and (tmp_path / name).read_text() for name in ("guard", "other")):
+                await trio.lowlevel.checkpoint()
+            os.kill(int((tmp_path / "guard").read_text()), signal.SIGKILL)
+    assert (ended[0].code, ended[0].is_late, ended[0].left) == (-9, False, ())
+    assert processes_about(str(tmp_path)) == {}
 
 
 async def test_arguments_and_environment_of_a_command_are_not_shown() -> None:

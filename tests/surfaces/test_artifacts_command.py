@@ -12,6 +12,8 @@ import trio
 
 from kit.holds import holds
 from kit.runtimes import opened
+from strataflow.runtime import inspect_store
+from strataflow.runtime.surfaces.artifacts_command import _line
 from strataflow.runtime.surfaces.cli import main
 
 MESSAGE = {"role": "user", "content": "go", "timestamp": 1}
@@ -98,6 +100,16 @@ def test_a_store_that_does_not_exist_has_no_cards(tmp_path: Path, capsys: pytest
     assert main(["artifacts", "--store", str(tmp_path / "none"), "--cwd", "/work"]) == 0
     assert capsys.readouterr().out == "no cards\n"
     assert not (tmp_path / "none").exists()
+
+
+async def test_a_text_of_a_card_can_neither_fake_a_line_nor_command_the_terminal(tmp_path: Path) -> None:
+    async with opened(tmp_path / "state-flow") as runtime:
+        session = await runtime.open_session(str(tmp_path), "main", "active")
+        card = {"description": "a\x1b[2Jb", "tags": ["t\x07"]}
+        await session.patch_state(session={"artifacts": {"/x\n- [global] /y": card}})
+    inspector = inspect_store(store=str(tmp_path / "state-flow"))
+    (found,) = inspector.artifacts(str(tmp_path), "main")
+    assert _line(found) == "- [session] /x\\n- [global] /y — missing [t\\x07]: a\\x1b[2Jb"
 
 
 @holds("A38")

@@ -7,6 +7,7 @@ import json
 import shlex
 from urllib.parse import quote
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -46,6 +47,25 @@ def test_a_url_in_a_text_loses_user_info_and_secret_queries_without_being_known(
     assert said == "unable to access 'https://***@h/x?token=***&page=2&auth=***': no"
     assert redactor()("git@host:x and a@b") == "git@host:x and a@b"
     assert redactor()("Authorization: Basic dTpw\nnext") == "Authorization: ***\nnext"
+
+
+@holds("store 5.4.6")
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://user:c4n/4ry+x=@host/x.git",
+        "https://host/x.git?private_token=c4n4ry",
+        "https://host/x.git?a=b&X-Amz-Signature=c4n4ry&c=d",
+        "https://host/x.git?api_key=c4n4ry",
+    ],
+)
+def test_a_url_that_is_not_as_it_should_be_hides_its_secrets_too(url: str) -> None:
+    for known in (set(), secrets_of_url(url)):
+        text = redactor(known)(f"fatal: unable to access '{url}': URL using bad/illegal format")
+        assert "c4n" not in text
+        assert "host/x.git" in text
+        assert text.endswith("': URL using bad/illegal format")
+    assert redactor(secrets_of_url("https://host:8080/a@b"))("at https://host:8080/a@b") == "at https://host:8080/a@b"
 
 
 def test_secrets_are_found_wherever_a_configuration_keeps_them() -> None:
