@@ -30,19 +30,26 @@ from .lines import BLANK, Entry, parse_line
 from .seams import Tell, TraceSeams
 
 READ_BYTES: Final = 1 << 20
+_BOM: Final = b"\xef\xbb\xbf"
 TORN_SUFFIX: Final = ".torn"
 
 Line = tuple[int, bytes, bool]
 
 
 def lines_of(seams: TraceSeams, path: str, start: int, end: int) -> Iterator[Line]:
-    """Where each line starts, its bytes without the LF, and whether an LF ends it (F1). Only LF ends a line."""
+    """Where each line starts, its bytes without the LF, and whether an LF ends it (F1). Only LF ends a line.
+
+    The mark that some editors put in front of a file's text is no part of its first line (host 1.8.1).
+    """
     held: list[bytes] = []
     at = position = start
     while position < end:
         block = seams.parts.read_part(path, position, min(READ_BYTES, end - position))
         if not block:
             break
+        if position == 0 and block.startswith(_BOM):
+            at, block = len(_BOM), block[len(_BOM) :]
+            position = at
         position += len(block)
         first, *rest = block.split(b"\n")
         held.append(first)

@@ -25,7 +25,7 @@ from ..algebra import CallError, StoreError, shown
 from ..disk_paths import named
 from ..ports import Locks
 from ..rows import Durability
-from .entries import entry, file_name, header, iso_time, session_uuid
+from .entries import entry, file_name, header, iso_time, kind_of, session_uuid
 from .files import SessionFile, write_whole
 from .lines import Entry, line_of, value_of
 from .migration import needs_migration
@@ -186,8 +186,8 @@ class GrowingTree(ReadableTree):
         return self._seams.new_id()
 
     def _is_first_write(self, found: Entry) -> bool:
-        role = found["message"].get("role") if found["type"] == "message" else None
-        return role == "assistant" or (role == "user" and self._first_write == "user")
+        kind = kind_of(found)
+        return kind == "message:assistant" or (kind == "message:user" and self._first_write == "user")
 
     def _create(self, lines: Iterable[bytes]) -> None:
         """Write the file of a session that had none, and know it as it is there."""
@@ -215,7 +215,7 @@ class GrowingTree(ReadableTree):
         if old is not None:
             path = f"{self._session_dir.rstrip('/')}/{file_name(timestamp, chosen)}"
             self._file = SessionFile(path, self._seams, self._durability, self._tell)
-        self._tree, self._texts = Tree(), Texts(self._file)
+        self._tree, self._texts, self._is_read_only = Tree(), Texts(self._file), False
 
     def _fill(self, lines: list[bytes], *, is_deferred: bool) -> None:
         """Take over entries, the last of them as leaf."""
