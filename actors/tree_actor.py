@@ -25,9 +25,9 @@ from typing import Any, TypeVar, final
 import attrs
 import trio
 
-from ..store import CHECKPOINT_ENTRY, MARKER_ENTRY, Json, Locks, StoreError
+from ..store import CHECKPOINT_ENTRY, MARKER_ENTRY, Json, Locks, StoreError, shown
 from ..store.trace import Tell, TraceTree
-from .actor import ActorRef, Request, serve
+from .actor import ActorRef, Request
 from .mailbox import Mailbox
 from .ports import Threads
 from .tree_locks import PatientLocks
@@ -214,7 +214,16 @@ class TreeActor:
         """Serve until the session ends."""
         with self.cell.taken_over():
             task_status.started()
-            await serve(mailbox, self._handle)
+            while (envelope := await mailbox.receive()) is not None:
+                envelope.take()
+                try:
+                    envelope.reply(await self._handle(envelope.message))
+                except trio.Cancelled:
+                    # It waited for another process, so that its outcome is known (T2): nobody may read that it is not.
+                    error = _ended_waiting(self.cell.tree.get_session_file())
+                    envelope.message.failed(error)
+                    envelope.fail(error)
+                    raise
 
     async def _handle(self, message: TreeCall) -> TreeAnswer:
         try:
@@ -235,6 +244,11 @@ def entries_for_memory(tree: TraceTree) -> list[Mapping[str, Any]]:
             if entry is not None and entry.get("customType") in _OURS:
                 found.append(entry)
     return found
+
+
+def _ended_waiting(path: str | None) -> StoreError:
+    text = f"the session was closed while another process had the lock of {shown(path)}; nothing was written"
+    return StoreError("E_CLOSED", text, path=path)
 
 
 def _begin_run(tree: TraceTree) -> None:
