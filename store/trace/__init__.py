@@ -7,7 +7,7 @@ opens, begins and forks; ``listing`` and ``checking`` look at files without a tr
 
 from .checking import FINDING_CODES, check_session
 from .context import SessionContext, build_context_entries, build_session_context
-from .entries import ABSENT, as_current, folder_name, iso_time, text_of, time_ms
+from .entries import ABSENT, as_current, folder_name, iso_time, parent_of, text_of, time_ms
 from .files import TORN_SUFFIX
 from .growing_tree import FirstWrite
 from .lines import Entry, line_of, parse_line
@@ -49,6 +49,7 @@ __all__ = [
     "mend_session",
     "newest_file",
     "open_tree",
+    "parent_of",
     "parse_line",
     "read_head",
     "session_files",
