@@ -26,7 +26,7 @@ from ..algebra import StoreError
 from ..disk_paths import named
 from ..ports import FileStat
 from ..rows import Durability
-from .lines import BLANK, Entry, parse_line
+from .lines import Entry, parse_line
 from .seams import Tell, TraceSeams
 
 READ_BYTES: Final = 1 << 20
@@ -130,7 +130,6 @@ class SessionFile:
 
     Attributes:
       end: all bytes before it have been read.
-      skipped: how many lines were passed over because they are no entries.
     """
 
     path: str
@@ -138,7 +137,6 @@ class SessionFile:
     durability: Durability
     tell: Tell
     end: int = 0
-    skipped: int = 0
     _identity: tuple[int, int] | None = None
     _lacks_newline: bool = False
     _is_unknown: bool = False
@@ -166,8 +164,7 @@ class SessionFile:
             self.end, self._lacks_newline = start + len(line) + is_ended, not is_ended
             if found is not None:
                 yield start, len(line), found
-            elif line.strip(BLANK):
-                self.skipped += 1
+        self._size()  # what was read may be the lines of two files, if it was replaced meanwhile
 
     def _size(self) -> int:
         found = self.seams.disk.stat(self.path)

@@ -175,8 +175,11 @@ class TraceTree(GrowingTree):
         """Write the path to an entry (default: the leaf) as a session of one chain; how many entries.
 
         Raises:
+          ReadError: E_MISSING for an unknown entry.
           StoreError: E_CHANGED if something has this name.
         """
+        if from_id is not None:
+            self._require(from_id)
         places = self._tree.path(self._tree.leaf if from_id is None else from_id)
         now = self._seams.now_ms() if timestamp_ms is None else timestamp_ms
         head = line_of({**as_current(self._header), "timestamp": iso_time(now)})

@@ -7,11 +7,12 @@ import json
 import pytest
 
 from kit.holds import holds
-from kit.session_trees import FOLDER, HEADER, assistant, message_line, simulated_seams, simulated_tree, user
+from kit.session_trees import CWD, FOLDER, HEADER, assistant, message_line, simulated_seams, simulated_tree, user
 from kit.simulated_runtimes import fail_once
 from strataflow.runtime.simulation import SimulatedDisk
-from strataflow.store import CallError, StoreError
-from strataflow.store.trace import TraceTree, TreeOptions, check_session, list_folder, open_tree
+from strataflow.store import CallError, ReadError, StoreError
+from strataflow.store.trace import TraceTree, TreeOptions, check_session, fork_tree, list_folder, open_tree
+from strataflow.store.trace.files import READ_BYTES
 
 PATH = f"{FOLDER}/s.jsonl"
 A, B = message_line("a", None), message_line("b", "a", role="assistant")
@@ -80,3 +81,33 @@ def test_a_session_branched_from_one_that_is_only_read_can_be_added_to() -> None
     tree.create_branched_session("b")
     assert tree.get_entry(tree.append_message(user("c"))) is not None
     assert simulated_tree(seams).get_branch_ids() == ["a", "b"]
+
+
+def test_an_unknown_leaf_is_refused_and_no_file_is_exported() -> None:
+    disk = disk_with(A, B)
+    tree = simulated_tree(simulated_seams(disk))
+    with pytest.raises(ReadError, match="E_MISSING"):
+        tree.export_branch("/elsewhere/b.jsonl", "nobody")
+    assert [*disk.contents()] == [PATH]
+
+
+@pytest.mark.parametrize("forks", [False, True])
+def test_a_file_that_is_replaced_while_it_is_read_is_never_mixed_with_the_other(forks: bool) -> None:
+    padding = "x" * READ_BYTES
+    disk = disk_with(message_line("a", None, padding), message_line("b", "a", padding))
+    disk.plant("/agent/other", "file", disk.contents()[PATH].replace(b'"b"', b'"c"'))
+    seams = simulated_seams(disk)
+    reads = iter(range(100))
+
+    def replace(operation: str, path: str) -> None:
+        if operation == "read_part" and path == PATH and next(reads) == 2:
+            disk.rename("/agent/other", PATH)
+
+    disk.before_operation = replace
+
+    def forked() -> TraceTree:
+        return fork_tree(TraceTree, seams, PATH, CWD, f"{FOLDER}/forks", TreeOptions())
+
+    with pytest.raises(StoreError, match="E_CHANGED"):
+        forked() if forks else simulated_tree(seams)
+    assert [path for path in disk.contents() if "forks" in path] == []
