@@ -10,7 +10,8 @@ Where an entry goes::
       unless the error says that this is not known.
   N2  While a run is under way (``begin_run``) an entry follows the run's own last one; what others added meanwhile
       is a branch of its own, which is told (``foreign_entries``). An idle session whose leaf is the end of the file
-      goes on behind what others added; one that was sent elsewhere (``branch``, ``reset_leaf``) stays there.
+      goes on behind what others added; one that was sent elsewhere (``branch``, ``reset_leaf``) stays there. So does a
+      compaction, if others went on elsewhere: it sums up its own path, and would hide all of theirs.
   N3  No line of the file is ever changed, but by a migration, which replaces the file.
 """
 
@@ -162,7 +163,7 @@ class GrowingTree(ReadableTree):
                 # What was read without the lock may have been taken back since (F5), and other lines stand there now.
                 self._entries([len(self._tree) - 1] if len(self._tree) else [])
                 self.refresh()
-                if stays:
+                if stays or (kind == "compaction" and not self._tree.is_above(leaf, self._tree.leaf)):
                     self._tree.leaf = leaf
                 found, line = self._made(kind, own, entry_id, timestamp)
                 self._texts.add_in_file(file.append(line), len(line))
