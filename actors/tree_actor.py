@@ -44,6 +44,12 @@ class TreeAnswer:
     value: Any = None
     error: Exception | None = None
 
+    def told(self) -> Any:
+        """What it returned; or what it raised is raised."""
+        if self.error is not None:
+            raise self.error
+        return self.value
+
 
 @final
 @attrs.frozen
@@ -94,12 +100,13 @@ class TreeCell:
 
         Raises: what the call raises; StoreError E_CLOSED, E_BROKEN.
         """
-        assert self.ref is not None
-        answer = await self.ref.ask(TreeCall(call))
-        if answer.error is not None:
-            raise answer.error
-        value: T = answer.value
+        value: T = (await self.attempt(call)).told()
         return value
+
+    async def attempt(self, call: Callable[[TraceTree], Any]) -> TreeAnswer:
+        """As ``ask``, but what the call raises is told, not raised."""
+        assert self.ref is not None
+        return await self.ref.ask(TreeCall(call))
 
     async def settle(self) -> None:
         """Wait until all that was asked for and told before has been carried out."""

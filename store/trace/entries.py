@@ -30,12 +30,13 @@ def iso_time(ms: int) -> str:
     """Milliseconds since 1970 as ``2025-01-15T00:00:13.000Z``.
 
     Raises:
-      CallError: E_SHAPE for a time outside the years 1 to 9999.
+      CallError: E_SHAPE for what is no number, and for a time outside the years 1 to 9999.
     """
     try:
         moment = _EPOCH + ms * _MS
-    except OverflowError:
-        raise CallError("E_SHAPE", f"{shown(ms)} is no time in milliseconds: years have four digits") from None
+    except (OverflowError, TypeError):
+        text = f"{shown(ms)} is no time: give milliseconds since 1970, of years with four digits"
+        raise CallError("E_SHAPE", text) from None
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
