@@ -28,6 +28,7 @@ from .session_cell import Choice
 from .session_memory import SessionMemory
 from .session_messages import AcceptResponse, MoveTree, SelectMode
 from .store_messages import Commit, OpenScopes, refusal
+from .tree_actor import TreeAnswer
 from .waits import again
 
 
@@ -118,12 +119,14 @@ class SessionActor(SessionMemory):
             problem = CallError("E_FENCED", f"writing is paused ({policy.fence}); select passive or active")
         cell.problem = problem
 
-    async def _move(self, message: MoveTree) -> Any:
+    async def _move(self, message: MoveTree) -> TreeAnswer:
         """The tree goes to another branch: its policy holds, over memory as it is now (store 6.2.4). Nothing is noted
         in the tree, whose leaf is where its owner sent it."""
         cell = self.cell
         assert cell.tree is not None
-        value = await cell.tree.ask(message.call)
+        answer = await cell.tree.attempt(message.call)
+        if answer.error is not None:
+            return answer  # of whatever kind it is, it is the caller's (T4)
         cell.leave_branch()
         await cell.tree.look()
         policy = cell.host.policy(self.unreadable)
@@ -145,7 +148,7 @@ class SessionActor(SessionMemory):
                 # selected (L8). Going on under the old one would store what another branch has said.
                 cell.address, cell.mode, cell.problem = None, mode, error
         cell.on_change(cell.watch_name)
-        return value
+        return answer
 
     def _take_over(self, policy: HostPolicy) -> None:
         context = self.cell.context

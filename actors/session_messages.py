@@ -11,6 +11,7 @@ from ..store import Mode, Receipt
 from ..store.trace import TraceTree
 from .actor import Request
 from .session_cell import Choice
+from .tree_actor import TreeAnswer
 from .waits import Wait
 
 
@@ -50,7 +51,7 @@ class AcceptResponse(Request[Receipt]):
 
 @final
 @attrs.frozen
-class MoveTree(Request[Any]):
-    """Let the session's tree go to another branch, and memory follow. The answer is what ``call`` returns."""
+class MoveTree(Request[TreeAnswer]):
+    """Let the session's tree go to another branch, and memory follow. The answer is what ``call`` returns or raises."""
 
     call: Callable[[TraceTree], Any]

@@ -25,9 +25,9 @@ from typing import Any, TypeVar, final
 import attrs
 import trio
 
-from ..store import CHECKPOINT_ENTRY, MARKER_ENTRY, Json, Locks, StoreError
+from ..store import CHECKPOINT_ENTRY, MARKER_ENTRY, Json, Locks, StoreError, shown
 from ..store.trace import Tell, TraceTree
-from .actor import ActorRef, Request, serve
+from .actor import ActorRef, Request
 from .mailbox import Mailbox
 from .ports import Threads
 from .tree_locks import PatientLocks
@@ -43,6 +43,12 @@ class TreeAnswer:
 
     value: Any = None
     error: Exception | None = None
+
+    def told(self) -> Any:
+        """What it returned; or what it raised is raised."""
+        if self.error is not None:
+            raise self.error
+        return self.value
 
 
 @final
@@ -94,12 +100,13 @@ class TreeCell:
 
         Raises: what the call raises; StoreError E_CLOSED, E_BROKEN.
         """
-        assert self.ref is not None
-        answer = await self.ref.ask(TreeCall(call))
-        if answer.error is not None:
-            raise answer.error
-        value: T = answer.value
+        value: T = (await self.attempt(call)).told()
         return value
+
+    async def attempt(self, call: Callable[[TraceTree], Any]) -> TreeAnswer:
+        """As ``ask``, but what the call raises is told, not raised."""
+        assert self.ref is not None
+        return await self.ref.ask(TreeCall(call))
 
     async def settle(self) -> None:
         """Wait until all that was asked for and told before has been carried out."""
@@ -214,7 +221,16 @@ class TreeActor:
         """Serve until the session ends."""
         with self.cell.taken_over():
             task_status.started()
-            await serve(mailbox, self._handle)
+            while (envelope := await mailbox.receive()) is not None:
+                envelope.take()
+                try:
+                    envelope.reply(await self._handle(envelope.message))
+                except trio.Cancelled:
+                    # It waited for another process, so that its outcome is known (T2): nobody may read that it is not.
+                    error = _ended_waiting(self.cell.tree.get_session_file())
+                    envelope.message.failed(error)
+                    envelope.fail(error)
+                    raise
 
     async def _handle(self, message: TreeCall) -> TreeAnswer:
         try:
@@ -235,6 +251,11 @@ def entries_for_memory(tree: TraceTree) -> list[Mapping[str, Any]]:
             if entry is not None and entry.get("customType") in _OURS:
                 found.append(entry)
     return found
+
+
+def _ended_waiting(path: str | None) -> StoreError:
+    text = f"the session was closed while another process had the lock of {shown(path)}; nothing was written"
+    return StoreError("E_CLOSED", text, path=path)
 
 
 def _begin_run(tree: TraceTree) -> None:

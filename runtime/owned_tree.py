@@ -254,7 +254,7 @@ class OwnedTree(OwnedTreeReading):
 
     async def _move(self, call: Callable[[TraceTree], Any]) -> Any:
         self._check()
-        return await self._actor.ask(MoveTree(call))
+        return (await self._actor.ask(MoveTree(call))).told()
 
 
 def _at(entry_id: str | None, timestamp_ms: int | None) -> Any:

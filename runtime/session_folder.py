@@ -15,10 +15,10 @@ from ..store.trace import (
     as_current,
     check_session,
     copy_session,
+    head_at,
     iso_time,
     list_folder,
     mend_session,
-    read_head,
     session_files,
 )
 from .session_trees import SYSTEM_SEAMS, SessionTree, file_place, folder_of
@@ -80,10 +80,7 @@ class SessionFolder:
           StoreError: E_CORRUPT if it is no session; E_CHANGED if the folder has its name already.
         """
         place = file_place(source)
-        stat = SYSTEM_SEAMS.disk.stat(place)
-        if stat is None:
-            raise StoreError("E_CORRUPT", f"{shown(source)} is no session: no such file", path=place)
-        head = read_head(SYSTEM_SEAMS, place, stat.size_bytes)
+        head = head_at(SYSTEM_SEAMS, place)
         if any(_id_in(path) == head["id"] for path in self.files()):
             text = f"a session with the id {shown(head['id'])} is in {self.path} already; fork it instead"
             raise StoreError("E_CHANGED", text, path=self.path)

@@ -7,7 +7,7 @@ from typing import Any, Final, final
 
 import attrs
 
-from ..store.trace import text_of
+from ..store.trace import parent_of, text_of
 from .session_trees import SessionTree
 
 OUTLINE_CHARS: Final = 80
@@ -45,14 +45,20 @@ class OutlineRow:
 def outline(tree: SessionTree) -> Iterator[OutlineRow]:
     """All entries from the roots down; at a fork each way is one step deeper, the oldest first."""
     rows: dict[str, tuple[str, str]] = {}
-    below: dict[str | None, list[str]] = {}
+    parents: dict[str, str | None] = {}
     for entry in tree.iter_entries():
         rows[entry["id"]] = described(entry)
-        below.setdefault(entry.get("parentId"), []).append(entry["id"])
-    ids = set(rows)
-    roots = [each for parent, each_of in below.items() if parent is None or parent not in ids for each in each_of]
+        parents[entry["id"]] = parent_of(entry)
+    below: dict[str, list[str]] = {}
+    roots = []
+    for entry_id, parent in parents.items():
+        if parent is None or parent == entry_id or parent not in parents:
+            roots.append(entry_id)
+        else:
+            below.setdefault(parent, []).append(entry_id)
     on_branch, leaf = set(tree.get_branch_ids()), tree.get_leaf_id()
-    waiting = [(each, 0) for each in reversed(roots)]
+    # Entries that no root leads to are in a cycle or behind one: the first of each comes where it stands.
+    waiting = [(each, 0) for each in [*reversed(parents), *reversed(roots)]]
     seen: set[str] = set()
     while waiting:
         entry_id, depth = waiting.pop()
@@ -68,11 +74,14 @@ def outline(tree: SessionTree) -> Iterator[OutlineRow]:
 
 def described(entry: dict[str, Any]) -> tuple[str, str]:
     """What an entry is and the beginning of what it says, on one line."""
-    kind = entry["type"]
+    kind: str = entry["type"]
     if kind == "message" or kind == "custom_message":
-        message = entry["message"] if kind == "message" else entry
+        message = entry.get("message") if kind == "message" else entry
+        if type(message) is not dict:
+            return kind, ""
         blocks = message.get("content")
-        calls = [block for block in blocks if block.get("type") == "toolCall"] if type(blocks) is list else []
+        known = [block for block in blocks if type(block) is dict] if type(blocks) is list else []
+        calls = [block for block in known if block.get("type") == "toolCall"]
         words = [text_of(message) or str(message.get("command", "")), *(f"[{call.get('name')}]" for call in calls)]
         return str(message.get("role", kind)), _cut(" ".join(words))
     return kind, _cut(" ".join(str(entry[name]) for name in _SAID_BY.get(kind, ()) if name in entry))

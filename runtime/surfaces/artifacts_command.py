@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import argparse
 
-from .. import ArtifactCard, compact, inspect_store
+from .. import ArtifactCard, inspect_store
 from .options import json_option, place_options, session_options, working_folder
+from .terminal import print_json
 
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -31,7 +32,7 @@ def run(arguments: argparse.Namespace) -> int:
         working_folder(arguments.cwd), arguments.session, arguments.select, "any" if arguments.any else "all"
     )
     if arguments.json:
-        print(compact([card.to_json() for card in found]))
+        print_json([card.to_json() for card in found])
         return 0
     print("\n".join(_line(card) for card in found) or "no cards")
     return 0

@@ -12,7 +12,6 @@ from .. import (
     Happening,
     Json,
     PushReport,
-    compact,
     init_backups,
     inspect_store,
     list_backups,
@@ -21,6 +20,7 @@ from .. import (
 from .exits import ExitCode
 from .options import durability_options, json_option, place_options
 from .running import closing, run_command
+from .terminal import print_json
 
 _WHO = "strataflow backup"
 _LOG_LIMIT = 20
@@ -133,7 +133,7 @@ def _log(arguments: argparse.Namespace) -> int:
 
 def _say(arguments: argparse.Namespace, answer: object, lines: list[str]) -> None:
     if arguments.json:
-        print(compact(answer))
+        print_json(answer)
     elif lines:
         print("\n".join(lines))
 

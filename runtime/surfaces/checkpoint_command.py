@@ -5,10 +5,11 @@ from __future__ import annotations
 import argparse
 import sys
 
-from .. import CheckpointReport, Json, compact, inspect_store, open_runtime
+from .. import CheckpointReport, Json, inspect_store, open_runtime
 from .exits import ExitCode, exit_code
 from .options import durability_options, json_option, place_options
 from .running import closing, run_command
+from .terminal import print_json
 
 _WHO = "strataflow checkpoint"
 
@@ -62,7 +63,7 @@ def _say(report: CheckpointReport, as_json: bool) -> int:
         "blocked": blocked,
     }
     if as_json:
-        print(compact(answer))
+        print_json(answer)
     else:
         print(f"{report.files} files of {len(report.scopes)} scopes, {report.size_bytes} bytes")
         for scope in answer["superseded"]:

@@ -26,6 +26,7 @@ from . import (
     unlock_command,
 )
 from .exits import ExitCode, UsageError, exit_code, say_error
+from .terminal import say_any_text
 
 _INTERRUPTED = 130
 COMMANDS = (
@@ -54,6 +55,7 @@ def main(arguments: Sequence[str] | None = None, version: str = "") -> int:
       arguments: the command line without the program's name; default: that of the process.
       version: what ``--version`` tells.
     """
+    say_any_text()
     parser = _parser(version)
     given = parser.parse_args(arguments)
     who = f"strataflow {given.command}"

@@ -18,7 +18,7 @@ from typing import Any
 
 import attrs
 
-from .. import Json, compact, inspect_store, pretty
+from .. import Json, inspect_store, pretty
 from .demo_backup import BackupVerdict, DemoBackups
 from .demo_check import Verdict, count_parsed, judge, read_claims, read_state
 from .demo_plan import CWD, Plan, session_name
@@ -26,7 +26,7 @@ from .demo_run import DemoFailedError, DemoRun
 from .exits import ExitCode, UsageError
 from .options import DURABILITIES, json_option
 from .running import run_command
-from .terminal import Progress, styled
+from .terminal import Progress, print_json, styled
 
 _WHO = "strataflow demo"
 _COUNT_MAX = 1_000
@@ -83,7 +83,7 @@ async def _demo(arguments: argparse.Namespace, plan: Plan, folder: Path) -> int:
     outcome = _judged(demo, await backups.judge())
     outcome.report["total_seconds"] = round(time.monotonic() - started_s, 2)
     if arguments.json:
-        print(compact(outcome.report))
+        print_json(outcome.report)
     else:
         print("\n".join(outcome.lines()))
     return ExitCode.OK if outcome.is_fine else ExitCode.REFUSED

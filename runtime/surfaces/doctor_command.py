@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import argparse
 
-from .. import compact, inspect_store
+from .. import inspect_store
 from .exits import ExitCode
 from .options import json_option, place_options
-from .terminal import styled
+from .terminal import print_json, styled
 
 _STYLES = {"problem": "red", "warning": "yellow", "note": "cyan", "ok": "green"}
 
@@ -37,10 +37,16 @@ def run(arguments: argparse.Namespace) -> int:
     inspector = inspect_store(arguments.agent_dir, store=arguments.store)
     if arguments.rebuild:
         report = inspector.rebuild()
-        print(compact(report.to_json()) if arguments.json else "\n".join(report.lines()))
+        if arguments.json:
+            print_json(report.to_json())
+        else:
+            print("\n".join(report.lines()))
         return ExitCode.OK
     diagnosis = inspector.diagnose()
-    print(compact(diagnosis.to_json()) if arguments.json else "\n".join(map(_coloured, diagnosis.lines())))
+    if arguments.json:
+        print_json(diagnosis.to_json())
+    else:
+        print("\n".join(map(_coloured, diagnosis.lines())))
     if any(finding.severity == "problem" for finding in diagnosis.findings):
         return ExitCode.UNUSABLE
     return ExitCode.OK if diagnosis.is_clean else ExitCode.REFUSED

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 from .. import LOG_LIMIT_DEFAULT, LogEntry, compact, inspect_store
 from .options import json_option, place_options, working_folder
-from .terminal import styled
+from .terminal import print_json, styled
 
 _SESSION_DEFAULT = "main"
 _COUNT_MAX = 1_000_000
@@ -46,7 +46,10 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 def run(arguments: argparse.Namespace) -> int:
     """Print the transitions."""
     for entry in _entries(arguments):
-        print(compact(entry.to_json()) if arguments.json else _described(entry))
+        if arguments.json:
+            print_json(entry.to_json())
+        else:
+            print(_described(entry))
     return 0
 
 

@@ -6,11 +6,11 @@ import argparse
 import sys
 from typing import Any
 
-from .. import check_patch_arguments, compact, open_runtime
+from .. import check_patch_arguments, open_runtime
 from .exits import ExitCode, UsageError
 from .options import json_option, place_options, request_id, session_options, working_folder, writing_options
 from .running import closing, run_command, selected_mode
-from .terminal import styled
+from .terminal import print_json, styled
 from .tool_request import parse_arguments
 
 _WHO = "strataflow patch"
@@ -61,7 +61,7 @@ async def _patch(arguments: argparse.Namespace, patch: Any) -> int:
             session = await runtime.open_session(working_folder(arguments.cwd), arguments.session, mode)
             answer = await session.call("patch_state", patch, request_id=arguments.request_id)
     if arguments.json:
-        print(compact(answer))
+        print_json(answer)
     else:
         style = "green" if answer["changed"] else "dim"
         print(styled(answer["text"].strip(), style))

@@ -6,8 +6,9 @@ import argparse
 import sys
 from typing import Any
 
-from .. import compact, inspect_store, pretty
+from .. import inspect_store, pretty
 from .options import json_option, limit_option, place_options, session_options, working_folder
+from .terminal import print_json
 
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -42,7 +43,7 @@ def run(arguments: argparse.Namespace) -> int:
     result = inspector.read(cwd, arguments.session, request, arguments.history_limit)
     answer = result.to_json()
     if arguments.json:
-        print(compact(answer))
+        print_json(answer)
         return 0
     for hint in result.hint or ():
         print(f"strataflow read: {hint['message']}", file=sys.stderr)

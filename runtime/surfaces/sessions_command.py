@@ -9,10 +9,10 @@ from datetime import UTC, datetime
 
 import attrs
 
-from .. import SessionFolder, SessionInfo, SessionTree, compact, described, outline, repair_session
+from .. import SessionFolder, SessionInfo, SessionTree, described, outline, repair_session
 from .exits import ExitCode
 from .options import json_option, working_folder
-from .terminal import Progress, styled
+from .terminal import Progress, print_json, styled
 
 _STYLES = {"problem": "red", "warning": "yellow", "note": "cyan"}
 
@@ -69,7 +69,10 @@ def list_sessions(arguments: argparse.Namespace) -> int:
     """One session a line."""
     folder = _folder(arguments)
     for info in folder.list(_Bar("sessions").show):
-        print(compact(attrs.asdict(info)) if arguments.json else _row(info))
+        if arguments.json:
+            print_json(attrs.asdict(info))
+        else:
+            print(_row(info))
     return ExitCode.OK
 
 
@@ -78,7 +81,7 @@ def show(arguments: argparse.Namespace) -> int:
     session = _opened(arguments)
     context = session.build_session_context(arguments.leaf)
     if arguments.json:
-        print(compact(context.to_json()))
+        print_json(context.to_json())
         return ExitCode.OK
     for message in context.messages:
         role, text = described({"type": "message", "message": message})
@@ -93,7 +96,7 @@ def tree(arguments: argparse.Namespace) -> int:
     """One entry a line."""
     for row in outline(_opened(arguments)):
         if arguments.json:
-            print(compact(attrs.asdict(row)))
+            print_json(attrs.asdict(row))
             continue
         mark = "*" if row.is_leaf else "|" if row.is_on_branch else " "
         label = styled(f" [{row.label}]", "yellow") if row.label else ""
@@ -124,7 +127,7 @@ def check(arguments: argparse.Namespace) -> int:
     folder = _folder(arguments)
     diagnosis = folder.check([folder.find(name) for name in arguments.sessions], _Bar("checked").show)
     if arguments.json:
-        print(compact(diagnosis.to_json()))
+        print_json(diagnosis.to_json())
     else:
         for line in diagnosis.lines():
             severity, space, rest = line.partition(" ")
@@ -151,7 +154,10 @@ def _opened(arguments: argparse.Namespace) -> SessionTree:
 
 
 def _tell(arguments: argparse.Namespace, document: dict[str, object], words: str) -> None:
-    print(compact(document) if arguments.json else words)
+    if arguments.json:
+        print_json(document)
+    else:
+        print(words)
 
 
 def _row(info: SessionInfo) -> str:

@@ -6,10 +6,10 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
-from .. import ConfigError, compact
+from .. import ConfigError
 from .exits import ExitCode, UsageError
 from .options import DURABILITIES, json_option
-from .terminal import Progress, styled
+from .terminal import Progress, print_json, styled
 
 if TYPE_CHECKING:
     from ..simulation import FaultPlan, Report, Size, WorldSetting
@@ -76,7 +76,10 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _one(setting: WorldSetting, arguments: argparse.Namespace) -> list[Report]:
     report = setting.run(arguments.seed)
-    print(compact(report.to_json()) if arguments.json else _coloured(report))
+    if arguments.json:
+        print_json(report.to_json())
+    else:
+        print(_coloured(report))
     if arguments.trace and report.is_ok:
         _write_trace(report, arguments.trace)
     return [] if report.is_ok else [report]
@@ -96,7 +99,7 @@ def _many(setting: WorldSetting, arguments: argparse.Namespace) -> list[Report]:
         progress.end()
     failed = sorted(tally.failed, key=lambda report: report.seed)
     if arguments.json:
-        print(compact(tally.to_json()))
+        print_json(tally.to_json())
     else:
         for report in failed[:_SHOWN_MAX]:
             print(_coloured(report))
@@ -119,7 +122,7 @@ def _shrink(report: Report, setting: WorldSetting, arguments: argparse.Namespace
     finally:
         progress.end()
     if arguments.json:
-        print(compact({"shrunk": smaller.to_json(), "command": smaller.command}))
+        print_json({"shrunk": smaller.to_json(), "command": smaller.command})
     else:
         print(f"\nThe smallest run found that fails in the same way:\n{_coloured(smaller)}")
 

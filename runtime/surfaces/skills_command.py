@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import argparse
 
-from .. import compact, packaged_skills
+from .. import packaged_skills
 from .options import json_option
+from .terminal import print_json
 
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -23,7 +24,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Print the list."""
     found = packaged_skills()
     if arguments.json:
-        print(compact([skill.to_json() for skill in found]))
+        print_json([skill.to_json() for skill in found])
         return 0
     print("\n\n".join(f"{skill.name}\n  {skill.description}\n  {skill.path}" for skill in found))
     return 0

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import argparse
 
-from .. import compact, inspect_store
+from .. import inspect_store
 from .exits import ExitCode, exit_code
 from .options import json_option, limit_option, place_options, session_options, working_folder
+from .terminal import print_json
 
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -28,5 +29,8 @@ def run(arguments: argparse.Namespace) -> int:
     """Print the status."""
     inspector = inspect_store(arguments.agent_dir, store=arguments.store)
     status = inspector.status(working_folder(arguments.cwd), arguments.session, arguments.history_limit)
-    print(compact(status.to_json()) if arguments.json else "\n".join(status.lines()))
+    if arguments.json:
+        print_json(status.to_json())
+    else:
+        print("\n".join(status.lines()))
     return max((exit_code(error) for error in status.errors.values()), default=ExitCode.OK)

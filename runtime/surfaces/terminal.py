@@ -2,19 +2,52 @@
 
 from __future__ import annotations
 
+import codecs
+import io
+import json
 import os
 import sys
 import time
-from typing import TextIO, final
+from typing import Final, TextIO, final
 
 import attrs
 
+from .. import compact
+
+_ANY_TEXT: Final = "strataflow-any-text"
 _STYLES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
 _BAR_CHARS = 30
 # Work that is over sooner shows nothing.
 _SHOW_AFTER_S = 1.0
 _BAR_EVERY_S = 0.1
 _LINE_EVERY_S = 2.0
+
+
+def say_any_text() -> None:
+    """Let all output be said: names of files may be no UTF-8 and come out as their bytes; halves of characters, which
+    old sessions can hold, come out as ``\\ud83d``."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors=_ANY_TEXT)
+
+
+def _spell(error: UnicodeError) -> tuple[str | bytes, int]:
+    assert isinstance(error, UnicodeEncodeError)
+    sign = error.object[error.start]
+    is_byte = "\udc80" <= sign <= "\udcff"
+    return bytes([ord(sign) - 0xDC00]) if is_byte else f"\\u{ord(sign):04x}", error.start + 1
+
+
+codecs.register_error(_ANY_TEXT, _spell)
+
+
+def print_json(value: object) -> None:
+    """One line of JSON; what is no whole character is escaped."""
+    try:
+        text = compact(value)
+    except TypeError:
+        text = json.dumps(value, separators=(",", ":"), allow_nan=False)
+    print(text)
 
 
 def is_terminal(stream: TextIO) -> bool:

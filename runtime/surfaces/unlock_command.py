@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import argparse
 
-from .. import StoreError, compact, inspect_store
+from .. import StoreError, inspect_store
 from .exits import ExitCode, say_error
 from .options import json_option, place_options
+from .terminal import print_json
 
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -33,5 +34,8 @@ def run(arguments: argparse.Namespace) -> int:
         say_error("strataflow unlock", error)
         return ExitCode.REFUSED
     answer = {"path": report.path, "removed": report.is_removed, "words": report.words}
-    print(compact(answer) if arguments.json else report.words)
+    if arguments.json:
+        print_json(answer)
+    else:
+        print(report.words)
     return ExitCode.OK

@@ -6,8 +6,8 @@ opens, begins and forks; ``listing`` and ``checking`` look at files without a tr
 """
 
 from .checking import FINDING_CODES, check_session
-from .context import SessionContext, build_context_entries, build_session_context
-from .entries import ABSENT, as_current, folder_name, iso_time, text_of, time_ms
+from .context import SessionContext, build_context_entries, build_session_context, message_of
+from .entries import ABSENT, as_current, folder_name, iso_time, parent_of, text_of, time_ms
 from .files import TORN_SUFFIX
 from .growing_tree import FirstWrite
 from .lines import Entry, line_of, parse_line
@@ -15,7 +15,7 @@ from .listing import SessionInfo, list_below, list_folder, session_files
 from .making import TreeOptions, begin_tree, copy_session, fork_tree, newest_file, open_tree
 from .mending import Mended, mend_session
 from .naming import check_id
-from .reading import HEADER_BYTES_MAX, read_head
+from .reading import HEADER_BYTES_MAX, head_at, read_head
 from .seams import Tell, TraceSeams
 from .session_tree import TraceTree
 
@@ -42,13 +42,16 @@ __all__ = [
     "copy_session",
     "folder_name",
     "fork_tree",
+    "head_at",
     "iso_time",
     "line_of",
     "list_below",
     "list_folder",
     "mend_session",
+    "message_of",
     "newest_file",
     "open_tree",
+    "parent_of",
     "parse_line",
     "read_head",
     "session_files",

@@ -6,13 +6,14 @@ from being read as it was meant, warnings keep a session from being continued as
 
 from __future__ import annotations
 
-from typing import Any, Final, final
+from typing import Final, final
 
 import attrs
 
 from ..algebra import StoreError, shown
 from ..findings import Finding, Severity, refusal
-from .entries import is_header, kind_of, needs_ids, parent_of
+from .calls import Calls
+from .entries import is_header, needs_ids, parent_of
 from .files import TORN_SUFFIX, lines_of
 from .lines import BLANK, Entry, parse_line
 from .reading import file_at
@@ -50,15 +51,6 @@ def check_session(seams: TraceSeams, path: str) -> list[Finding]:
     return [finding for _, finding in sorted(checker.findings, key=lambda found: found[0])]
 
 
-@attrs.frozen
-class _Call:
-    """A tool call that waits for its result. ``is_due``: not of an answer that broke off, whose calls nobody runs."""
-
-    line: int
-    name: str
-    is_due: bool
-
-
 @final
 @attrs.define(eq=False)
 class _Checker:
@@ -69,8 +61,7 @@ class _Checker:
     _lines: list[int] = attrs.field(factory=list)
     _parents: list[str | None] = attrs.field(factory=list)
     _places: dict[str, int] = attrs.field(factory=dict)
-    _calls: dict[int, dict[str, _Call]] = attrs.field(factory=dict)
-    _results: list[tuple[int, str]] = attrs.field(factory=list)
+    _calls: Calls = attrs.field(factory=Calls)
     _targets: list[tuple[int, str, str]] = attrs.field(factory=list)
 
     def say(self, severity: Severity, code: str, line: int, words: str) -> None:
@@ -121,22 +112,11 @@ class _Checker:
         self._lines.append(number)
         self._parents.append(parent_of(found))
         self._places[entry_id] = place
-        self._note_message(place, number, found)
+        self._calls.take(place, found)
         if found["type"] == "label" and type(target := found.get("targetId")) is str:
             self._targets.append((number, "a label", target))
         elif found["type"] == "compaction" and type(kept := found.get("firstKeptEntryId")) is str:
             self._targets.append((number, "a compaction", kept))
-
-    def _note_message(self, place: int, number: int, found: Entry) -> None:
-        kind = kind_of(found)
-        if kind == "message:assistant":
-            message = found["message"]
-            is_due = message.get("stopReason") not in ("error", "aborted")
-            calls = {call_id: _Call(number, name, is_due) for call_id, name in _calls_in(message.get("content"))}
-            if calls:
-                self._calls[place] = calls
-        elif kind == "message:toolResult" and type(call_id := found["message"].get("toolCallId")) is str:
-            self._results.append((place, call_id))
 
     def finish(self) -> None:
         """What only the whole file tells."""
@@ -147,14 +127,13 @@ class _Checker:
                 words = f"the parent {shown(parent)} of {shown(self._ids[place])} is not there; the entry is a root"
                 self.say("problem", "orphan", self._lines[place], words)
         self._find_cycles()
-        for place, call_id in self._results:
-            self._answer(place, call_id)
-        for calls in self._calls.values():
-            for call_id, call in calls.items():
-                if not call.is_due:
-                    continue
-                words = f"the call {shown(call_id)} of {shown(call.name)} has no result; a model may refuse the session"
-                self.say("warning", "call-without-result", call.line, words)
+        unanswered, strays = self._calls.settle(self._above)
+        for call in unanswered:
+            words = f"the call {shown(call.id)} of {shown(call.name)} has no result; a model may refuse the session"
+            self.say("warning", "call-without-result", self._lines[call.place], words)
+        for place, call_id in strays:
+            words = f"a result of the call {shown(call_id)}, which does not stand before it or has a result already"
+            self.say("warning", "result-without-call", self._lines[place], words)
         for line, what, target in self._targets:
             if target not in self._places:
                 self.say("note", "unknown-target", line, f"{what} names {shown(target)}, which is not there")
@@ -165,28 +144,11 @@ class _Checker:
             place: int | None = walk
             while place is not None and place not in seen:
                 seen[place] = walk
-                parent = self._parents[place]
-                place = None if parent is None else self._places.get(parent)
+                place = self._above(place)
             if place is not None and seen[place] == walk:
                 words = f"{shown(self._ids[place])} is among its own ancestors; a branch through it ends there"
                 self.say("problem", "cycle", self._lines[place], words)
 
-    def _answer(self, place: int, call_id: str) -> None:
-        """Find the call of a result on its way to the root."""
-        seen: set[int] = set()
-        above: int | None = place
-        while above is not None and above not in seen:
-            seen.add(above)
-            if above in self._calls and self._calls[above].pop(call_id, None) is not None:
-                return
-            parent = self._parents[above]
-            above = None if parent is None else self._places.get(parent)
-        words = f"a result of the call {shown(call_id)}, which does not stand before it or has a result already"
-        self.say("warning", "result-without-call", self._lines[place], words)
-
-
-def _calls_in(content: Any) -> list[tuple[str, str]]:
-    if type(content) is not list:
-        return []
-    blocks = [block for block in content if type(block) is dict and block.get("type") == "toolCall"]
-    return [(block["id"], str(block.get("name"))) for block in blocks if type(block.get("id")) is str]
+    def _above(self, place: int) -> int | None:
+        parent = self._parents[place]
+        return None if parent is None else self._places.get(parent)

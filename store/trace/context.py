@@ -6,7 +6,7 @@ fetched, so that what a compaction has put away is never read.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, final
 
 import attrs
@@ -87,7 +87,7 @@ def path_in(entries: Sequence[Entry], leaf_id: str | Any | None) -> Path:
     return Path.of([entries[place] for place in tree.path(leaf_id if known else tree.last)])
 
 
-def message_of(found: Entry) -> dict[str, Any] | None:
+def message_of(found: Mapping[str, Any]) -> dict[str, Any] | None:
     """The message an entry stands for in a context; None for one that says nothing (2.5.4)."""
     match found["type"]:
         case "message":
@@ -103,7 +103,7 @@ def message_of(found: Entry) -> dict[str, Any] | None:
     return None
 
 
-def _made(role: str, found: Entry, own: tuple[str, ...]) -> dict[str, Any]:
+def _made(role: str, found: Mapping[str, Any], own: tuple[str, ...]) -> dict[str, Any]:
     members = {name: found[name] for name in own if name in found}
     return {"role": role, **members, "timestamp": time_ms(found.get("timestamp"))}
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
+from ..algebra import CallError, shown
 from .lines import Entry
 
 VERSION: Final = 3
@@ -26,8 +27,17 @@ ABSENT: Final = _Absent()
 
 
 def iso_time(ms: int) -> str:
-    """Milliseconds since 1970 as ``2025-01-15T00:00:13.000Z``."""
-    return (_EPOCH + ms * _MS).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    """Milliseconds since 1970 as ``2025-01-15T00:00:13.000Z``.
+
+    Raises:
+      CallError: E_SHAPE for what is no number, and for a time outside the years 1 to 9999.
+    """
+    try:
+        moment = _EPOCH + ms * _MS
+    except (OverflowError, TypeError):
+        text = f"{shown(ms)} is no time: give milliseconds since 1970, of years with four digits"
+        raise CallError("E_SHAPE", text) from None
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def time_ms(text: object) -> int | None:
@@ -55,9 +65,11 @@ def is_header(value: Entry | None) -> bool:
 
 
 def version_of(head: Entry) -> int | float:
-    """The version of a header; where none is told it is 1."""
+    """The version of a header; where none is told it is 1. What is no number is none that must be migrated."""
     version = head.get("version")
-    return version if type(version) in (int, float) else 1  # type: ignore[return-value]
+    if version is None:
+        return 1
+    return version if type(version) in (int, float) else VERSION
 
 
 def as_current(head: Entry) -> Entry:

@@ -26,23 +26,30 @@ from ..algebra import StoreError
 from ..disk_paths import named
 from ..ports import FileStat
 from ..rows import Durability
-from .lines import BLANK, Entry, parse_line
+from .lines import Entry, parse_line
 from .seams import Tell, TraceSeams
 
 READ_BYTES: Final = 1 << 20
+_BOM: Final = b"\xef\xbb\xbf"
 TORN_SUFFIX: Final = ".torn"
 
 Line = tuple[int, bytes, bool]
 
 
 def lines_of(seams: TraceSeams, path: str, start: int, end: int) -> Iterator[Line]:
-    """Where each line starts, its bytes without the LF, and whether an LF ends it (F1). Only LF ends a line."""
+    """Where each line starts, its bytes without the LF, and whether an LF ends it (F1). Only LF ends a line.
+
+    The mark that some editors put in front of a file's text is no part of its first line (host 1.8.1).
+    """
     held: list[bytes] = []
     at = position = start
     while position < end:
         block = seams.parts.read_part(path, position, min(READ_BYTES, end - position))
         if not block:
             break
+        if position == 0 and block.startswith(_BOM):
+            at, block = len(_BOM), block[len(_BOM) :]
+            position = at
         position += len(block)
         first, *rest = block.split(b"\n")
         held.append(first)
@@ -123,7 +130,6 @@ class SessionFile:
 
     Attributes:
       end: all bytes before it have been read.
-      skipped: how many lines were passed over because they are no entries.
     """
 
     path: str
@@ -131,7 +137,6 @@ class SessionFile:
     durability: Durability
     tell: Tell
     end: int = 0
-    skipped: int = 0
     _identity: tuple[int, int] | None = None
     _lacks_newline: bool = False
     _is_unknown: bool = False
@@ -159,8 +164,7 @@ class SessionFile:
             self.end, self._lacks_newline = start + len(line) + is_ended, not is_ended
             if found is not None:
                 yield start, len(line), found
-            elif line.strip(BLANK):
-                self.skipped += 1
+        self._size()  # what was read may be the lines of two files, if it was replaced meanwhile
 
     def _size(self) -> int:
         found = self.seams.disk.stat(self.path)

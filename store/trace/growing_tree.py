@@ -10,7 +10,8 @@ Where an entry goes::
       unless the error says that this is not known.
   N2  While a run is under way (``begin_run``) an entry follows the run's own last one; what others added meanwhile
       is a branch of its own, which is told (``foreign_entries``). An idle session whose leaf is the end of the file
-      goes on behind what others added; one that was sent elsewhere (``branch``, ``reset_leaf``) stays there.
+      goes on behind what others added; one that was sent elsewhere (``branch``, ``reset_leaf``) stays there. So does a
+      compaction, if others went on elsewhere: it sums up its own path, and would hide all of theirs.
   N3  No line of the file is ever changed, but by a migration, which replaces the file.
 """
 
@@ -25,7 +26,7 @@ from ..algebra import CallError, StoreError, shown
 from ..disk_paths import named
 from ..ports import Locks
 from ..rows import Durability
-from .entries import entry, file_name, header, iso_time, session_uuid
+from .entries import entry, file_name, header, iso_time, kind_of, session_uuid
 from .files import SessionFile, write_whole
 from .lines import Entry, line_of, value_of
 from .migration import needs_migration
@@ -167,7 +168,7 @@ class GrowingTree(ReadableTree):
                 # What was read without the lock may have been taken back since (F5), and other lines stand there now.
                 self._entries([len(self._tree) - 1] if len(self._tree) else [])
                 self.refresh()
-                if stays:
+                if stays or (kind == "compaction" and not self._tree.is_above(leaf, self._tree.leaf)):
                     self._tree.leaf = leaf
                 found, line = self._made(kind, own, entry_id, timestamp)
                 self._texts.add_in_file(file.append(line), len(line))
@@ -191,8 +192,8 @@ class GrowingTree(ReadableTree):
         return self._seams.new_id()
 
     def _is_first_write(self, found: Entry) -> bool:
-        role = found["message"].get("role") if found["type"] == "message" else None
-        return role == "assistant" or (role == "user" and self._first_write == "user")
+        kind = kind_of(found)
+        return kind == "message:assistant" or (kind == "message:user" and self._first_write == "user")
 
     def _create(self, lines: Iterable[bytes]) -> None:
         """Write the file of a session that had none, and know it as it is there."""
@@ -220,7 +221,7 @@ class GrowingTree(ReadableTree):
         if old is not None:
             path = f"{self._session_dir.rstrip('/')}/{file_name(timestamp, chosen)}"
             self._file = SessionFile(path, self._seams, self._durability, self._tell)
-        self._tree, self._texts = Tree(), Texts(self._file)
+        self._tree, self._texts, self._is_read_only = Tree(), Texts(self._file), False
 
     def _fill(self, lines: list[bytes], *, is_deferred: bool) -> None:
         """Take over entries, the last of them as leaf."""

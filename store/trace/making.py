@@ -16,7 +16,7 @@ from .growing_tree import FirstWrite
 from .lines import Entry, line_of
 from .migration import migrated, needs_migration
 from .naming import check_id
-from .reading import HEADER_BYTES_MAX, entry_lines, file_at, objects_of, read_head, short_ids
+from .reading import HEADER_BYTES_MAX, entry_lines, file_at, head_at, objects_of, read_head, short_ids
 from .seams import Tell, TraceSeams, tell_nobody
 from .session_tree import TraceTree
 from .texts import Texts
@@ -89,12 +89,12 @@ def open_tree(
         if found is not None:
             tree.write_header()
         return tree
-    head = read_head(seams, path, file_at(seams, path).size_bytes)
+    head = head_at(seams, path)
     for _ in range(_MIGRATIONS_MAX):
         if is_read_only or not needs_migration(head):
             break
         _migrate(seams, file)
-        head = read_head(seams, path, file_at(seams, path).size_bytes)
+        head = head_at(seams, path)
     told = head.get("cwd")
     tree = _tree(kind, seams, head, cwd or (told if type(told) is str and told else default_cwd), folder, file, options)
     tree.load(is_read_only)
@@ -123,7 +123,7 @@ def fork_tree(
     """
     named_source = source if named_source is None else named_source
     try:
-        read_head(seams, source, file_at(seams, source).size_bytes)
+        head_at(seams, source)
     except StoreError as error:
         if error.code != "E_CORRUPT":
             raise

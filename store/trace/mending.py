@@ -9,6 +9,8 @@ entry without id   gets one, and follows the entry before it
 double id          equal lines are one; of others the earlier gets a new id, since the id means the later
 orphan             follows the entry that stands before it in the file: what was lost stood between them
 cycle              its first entry becomes a root
+call without       gets one that says so right behind it, and what followed the call follows that; a result without
+result             its call stays
 =================  ====================================================================================
 """
 
@@ -19,8 +21,9 @@ from typing import Any, Final, final
 
 import attrs
 
-from ..algebra import StoreError
+from ..algebra import StoreError, shown
 from ..disk_paths import named
+from .calls import Calls
 from .entries import header, is_header, iso_time, needs_ids, parent_of, session_uuid
 from .files import lines_of, write_whole
 from .lines import BLANK, Entry, line_of, parse_line
@@ -73,13 +76,15 @@ class _Plan:
     changes: list[tuple[int, str]] = attrs.field(factory=list)
     rewritten: dict[int, dict[str, Any]] = attrs.field(factory=dict)
     dropped: set[int] = attrs.field(factory=set)
+    added: dict[int, list[Entry]] = attrs.field(factory=dict)
+    _calls: Calls = attrs.field(factory=Calls)
     _adopted: list[int] = attrs.field(factory=list)
     _places: dict[str, int] = attrs.field(factory=dict)
     _digests: dict[int, int] = attrs.field(factory=dict)
 
     @property
     def kept(self) -> int:
-        return len(self.ids)
+        return len(self.ids) + sum(map(len, self.added.values()))
 
     def look(self, number: int, line: bytes) -> None:
         found = parse_line(line)
@@ -104,6 +109,7 @@ class _Plan:
             self.rewritten[number] = {"id": entry_id}
             self.changes.append((number, f"an entry without id is now {entry_id}"))
             self._adopted.append(len(self.ids))
+            self._calls.take(len(self.ids), found)
             self._keep(number, entry_id, None)
             return
         older = self._places.get(entry_id)
@@ -117,6 +123,7 @@ class _Plan:
             self.rewritten.setdefault(self.numbers[older], {})["id"] = renamed
             self.changes.append((self.numbers[older], f"{entry_id} is now {renamed}: a later line has that id"))
         self._digests[len(self.ids)] = digest
+        self._calls.take(len(self.ids), found)
         self._keep(number, entry_id, parent_of(found))
 
     def _keep(self, number: int, entry_id: str, parent: str | None) -> None:
@@ -126,7 +133,7 @@ class _Plan:
         self.numbers.append(number)
 
     def decide(self) -> None:
-        """Give every entry a parent that is there, and no entry itself as an ancestor."""
+        """Give every entry a parent that is there, no entry itself as an ancestor, and every call a result."""
         for place in self._adopted:
             self._move(place, self._before(place), "it had no parent either")
         for place, parent in enumerate(self.parents):
@@ -142,6 +149,22 @@ class _Plan:
                 above = self._above(above)
             if above is not None and seen[above] == walk:
                 self._move(min(trail[trail.index(above) :]), None, "it was among its own ancestors")
+        self._answer_calls()
+
+    def _answer_calls(self) -> None:
+        last: dict[int, str] = {}  # the place of a call -> the id of the result that is made for it
+        for call in self._calls.settle(self._above)[0]:
+            number, before = self.numbers[call.place], last.get(call.place, self.ids[call.place])
+            while (made := self.new_id()) in self._places:
+                pass
+            last[call.place] = made
+            self.added.setdefault(number, []).append(call.result_line(made, before))
+            words = f"the call {shown(call.id)} is followed by {made} now, a result that says that there is none"
+            self.changes.append((number, words))
+        for place in range(len(self.parents)):
+            above = self._above(place)
+            if above in last:
+                self.rewritten.setdefault(self.numbers[place], {})["parentId"] = last[above]
 
     def _before(self, place: int) -> str | None:
         return self.ids[place - 1] if place else None
@@ -163,3 +186,4 @@ def _copied(seams: TraceSeams, source: str, size: int, head: Entry, plan: _Plan)
         if number not in plan.dropped:
             changed = plan.rewritten.get(number)
             yield line.strip(BLANK) if changed is None else line_of({**(parse_line(line) or {}), **changed})
+        yield from map(line_of, plan.added.get(number, ()))

@@ -48,22 +48,38 @@ def file_at(seams: TraceSeams, path: str) -> FileStat:
     return found
 
 
+def head_at(seams: TraceSeams, path: str) -> Entry:
+    """The header of a session that must be there.
+
+    Raises:
+      StoreError: E_CORRUPT if there is no file, or no session in it; E_DISK.
+    """
+    return read_head(seams, path, file_at(seams, path).size_bytes)
+
+
 def entry_lines(seams: TraceSeams, path: str, new_id: Callable[[], str]) -> Iterator[bytes]:
     """The lines of a session without its header: current ones byte by byte, older ones as version 3.
 
     Args:
       new_id: gives short ids, each of them once.
+
+    Raises:
+      StoreError: E_CHANGED, after the last line, if the file was replaced meanwhile: lines of two files were read.
     """
-    size = file_at(seams, path).size_bytes
-    if needs_migration(read_head(seams, path, size)):
-        lines = migrated(objects_of(seams, path, size), new_id)
+    found = file_at(seams, path)
+    if needs_migration(read_head(seams, path, found.size_bytes)):
+        lines = migrated(objects_of(seams, path, found.size_bytes), new_id)
         next(lines)
         yield from map(line_of, lines)
-        return
-    for _, line, _ in lines_of(seams, path, 0, size):
-        found = parse_line(line)
-        if found is not None and found["type"] != "session":
-            yield line.strip(BLANK)
+    else:
+        for _, line, _ in lines_of(seams, path, 0, found.size_bytes):
+            entry = parse_line(line)
+            if entry is not None and entry["type"] != "session":
+                yield line.strip(BLANK)
+    now = file_at(seams, path)
+    if (now.device, now.inode) != (found.device, found.inode) or now.size_bytes < found.size_bytes:
+        text = f"{named(path)} was replaced or cut short by another program while it was read; try again"
+        raise StoreError("E_CHANGED", text, path=path)
 
 
 def objects_of(seams: TraceSeams, path: str, size: int) -> Iterator[Entry]:

@@ -110,7 +110,8 @@ class ReadableTree:
     def get_tree(self) -> list[Node]:
         """All roots as nodes: ``entry``, ``children`` (oldest first), ``label``, ``labelTimestamp``.
 
-        Roots stand in the order of the file. Every entry is in it: for a large session that takes much memory.
+        Roots stand in the order of the file. Every entry that a root leads to is in it, so all but those in a cycle
+        and behind one: for a large session that takes much memory.
         """
         nodes: dict[int, Node] = {}
         times: dict[int, int] = {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from typing import Any
 
 import attrs
@@ -150,12 +151,17 @@ class TraceTree(GrowingTree):
 
         Returns:
           The path of the new file; None in memory.
+
+        Raises:
+          ReadError: E_MISSING for an unknown entry; as in every other failure, this stays the session that it was.
         """
         self._require(leaf_id)
         old, now = self.get_session_file(), self._seams.now_ms() if timestamp_ms is None else timestamp_ms
         copied = branched_path(self._tree, self._texts, leaf_id, iso_time(now), self._fresh_id)
-        self._begin(session_id, old, now)
-        self._fill(copied, is_deferred=is_deferred)
+        other = copy(self)  # this one must stay whole if the disk refuses the new file
+        other._begin(session_id, old, now)
+        other._fill(copied, is_deferred=is_deferred)
+        self.become(other)
         return self.get_session_file()
 
     def new_session(
@@ -169,8 +175,11 @@ class TraceTree(GrowingTree):
         """Write the path to an entry (default: the leaf) as a session of one chain; how many entries.
 
         Raises:
+          ReadError: E_MISSING for an unknown entry.
           StoreError: E_CHANGED if something has this name.
         """
+        if from_id is not None:
+            self._require(from_id)
         places = self._tree.path(self._tree.leaf if from_id is None else from_id)
         now = self._seams.now_ms() if timestamp_ms is None else timestamp_ms
         head = line_of({**as_current(self._header), "timestamp": iso_time(now)})

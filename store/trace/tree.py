@@ -106,6 +106,10 @@ class Tree:
         found.reverse()
         return found
 
+    def is_above(self, entry_id: str | None, below: str | None) -> bool:
+        """Whether the way from the root to ``below`` leads by this entry; None, the place before all, is on each."""
+        return entry_id is None or entry_id == below or self._places.get(entry_id) in self.path(below)
+
     def children(self, parent: str | None) -> list[int]:
         """The places of the entries that name this parent, in the order of the file."""
         if self._children is None:

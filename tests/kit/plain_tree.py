@@ -7,7 +7,7 @@ from typing import Any
 
 import attrs
 
-from strataflow.runtime.resources.compaction.entries import message_of
+from strataflow.store.trace import message_of
 
 
 @attrs.frozen

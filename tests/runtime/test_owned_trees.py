@@ -176,8 +176,12 @@ async def test_a_call_that_makes_no_sense_is_its_callers_error_and_nobody_elses(
         for _ in range(5):
             with pytest.raises(AttributeError):
                 await tree.append_session_info(None)  # type: ignore[arg-type]
+            with pytest.raises(ZeroDivisionError):  # what moves the tree passes the session's actor too
+                await tree._move(lambda tree: 1 // 0)
         with refused("E_SHAPE"):
             await tree.append_message({"content": "nobody says this"})
+        with refused("E_SHAPE"):
+            await tree.append_message(user("x"), timestamp_ms="noon")  # type: ignore[arg-type]
         with refused("E_JSON"):
             await tree.append_message({**user("x"), "at": object()})
         with refused("E_MISSING"):
@@ -257,3 +261,21 @@ async def test_everything_that_a_tree_can_tell_is_told_by_the_owned_one(tmp_path
         assert await tree.export_branch(str(tmp_path / "out.jsonl")) == len(plain.get_branch())
         with pytest.raises(StoreError):
             await tree.export_branch(str(tmp_path / "out.jsonl"))
+
+
+async def test_after_a_crash_the_session_attaches_again_with_its_tree(tmp_path: Path) -> None:
+    async with opened(tmp_path) as runtime:
+        session = await runtime.open_session(CWD, "ann", "active", tree=True)
+        tree = tree_of(session)
+        asked = await tree.append_message(user("Hello"))
+        await session.set_mode("passive")
+        with refused("E_BROKEN"):
+            await session._actor.ask("nothing that it knows")
+        answer = await tree.append_message(assistant("Yes?"))
+        assert session.mode == "passive"
+        assert asked in await tree.get_branch_ids()
+        await tree.branch(asked)  # it serves again, and the mode is that of the branch
+        assert session.mode == "active"
+        await session.patch_state(session={"working": {"n": 1}})
+        assert answer in [entry["id"] for entry in objects(file_of(session))[1:]]
+        assert [note["mode"] for note in notes_in(file_of(session))][:2] == ["active", "passive"]

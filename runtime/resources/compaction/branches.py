@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 import attrs
 
-from .entries import Entry, message_of, role_of
+from ....store.trace import message_of
+from .entries import Entry, role_of
 from .file_lists import FileOperations, operations_of_messages, operations_of_summary
 from .serialising import has_words
 from .tokens import Message, estimate_tokens

@@ -8,7 +8,8 @@ from typing import Any, Literal
 
 import attrs
 
-from .entries import Entry, time_ms
+from ....store.trace import time_ms
+from .entries import Entry
 from .planning import CompactionSettings
 from .tokens import Message, counted_tokens, estimate_context
 

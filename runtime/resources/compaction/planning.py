@@ -7,8 +7,9 @@ from typing import Any
 
 import attrs
 
+from ....store.trace import message_of
 from .cutting import find_cut
-from .entries import Entry, message_of
+from .entries import Entry
 from .file_lists import FileOperations, operations_of_messages, operations_of_summary, without_lists
 from .requests import SummaryRequest, history_request, turn_request
 from .serialising import has_words

@@ -65,6 +65,10 @@ A, B = message_line("a", None), message_line("b", "a")
         ([A, call("c", "a", "1").replace('"role"', '"stopReason":"aborted","role"')], []),
         ([A, call("c", "a", "1"), result("r", "c", "1"), result("s", "r", "1")], [("result-without-call", "line 5")]),
         ([A, result("r", "a", "1")], [("result-without-call", "line 3")]),
+        (
+            [A, result("r", "a", "1"), call("c", "r", "1")],
+            [("result-without-call", "line 3"), ("call-without-result", "line 4")],
+        ),
         ([A, '{"type":"label","id":"l","parentId":"a","targetId":"q","label":"x"}'], [("unknown-target", "line 3")]),
         ([A, '{"type":"compaction","id":"l","parentId":"a","firstKeptEntryId":"q"}'], [("unknown-target", "line 3")]),
     ],
@@ -76,7 +80,35 @@ def test_each_kind_of_damage_is_named_by_its_line(lines: list[str], wanted: list
 
 def test_a_call_that_is_answered_on_two_branches_is_answered() -> None:
     lines = [call("c", None, "1", "2"), result("r1", "c", "1"), result("r2", "r1", "2"), message_line("d", "r1")]
-    assert found(disk_with(*lines)) == []
+    again = [result("s1", "c", "1"), result("s2", "s1", "2")]  # it was called again on a branch of its own
+    assert found(disk_with(*lines, *again)) == []
+
+
+@pytest.mark.parametrize("reason", ["aborted", "error"])
+def test_calls_of_an_answer_that_did_not_end_need_no_result(reason: str) -> None:
+    answer = json.loads(call("c", "a", "1"))
+    answer["message"]["stopReason"] = reason
+    disk = disk_with(A, json.dumps(answer))
+    assert found(disk) == []
+    assert mended(disk).changes == ()
+
+
+def test_a_call_without_a_result_is_repaired_by_one_that_says_so_right_behind_it() -> None:
+    lines = [call("c", "a", "1", "2"), result("r", "c", "1"), message_line("u", "r"), call("d", "u", "3")]
+    disk = disk_with(A, *lines)
+    assert [code for code, _ in found(disk)] == ["call-without-result"] * 2
+    done = mended(disk)
+    assert found(disk, TARGET) == []
+    branch = simulated_tree(simulated_seams(disk), TARGET).get_branch()
+    roles = [entry["message"]["role"] for entry in branch]
+    assert roles == ["user", "assistant", "toolResult", "toolResult", "user", "assistant", "toolResult"]
+    made = branch[2], branch[6]
+    assert [entry["message"]["toolCallId"] for entry in made] == ["2", "3"]
+    assert all(entry["message"]["isError"] and entry["message"]["toolName"] == "bash" for entry in made)
+    assert (branch[3]["id"], branch[3]["parentId"], branch[4]["parentId"]) == ("r", made[0]["id"], "r")
+    assert (done.entries, len(done.changes)) == (7, 2)
+    written = disk.contents()[TARGET].decode().splitlines()
+    assert [written[1], written[5]] == [A, lines[2]]  # what did not have to change is as it was
 
 
 def test_ends_and_beginnings_of_files_are_looked_at_too() -> None:

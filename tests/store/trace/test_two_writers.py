@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from kit.holds import holds
 from kit.session_trees import FOLDER, assistant, ids, simulated_seams, simulated_tree, user
 from strataflow.runtime.simulation import SimulatedDisk, SimulatedLocks
 from strataflow.store import StoreError
@@ -174,3 +175,24 @@ def test_a_file_that_was_changed_in_place_is_not_read_as_what_it_was(
     disk.unlink(PATH)
     with pytest.raises(StoreError, match="changed in place"):
         one.get_branch()
+
+
+@holds("host 3.4.1")
+@pytest.mark.parametrize("elsewhere", [False, True])
+def test_a_compaction_never_hides_the_branch_on_which_another_process_went_on(
+    pair: tuple[TraceTree, TraceTree], elsewhere: bool
+) -> None:
+    one, two = pair
+    begin = one.get_branch_ids()[0]
+    kept = one.append_message(user("kept"))
+    two.refresh()
+    if elsewhere:
+        two.branch(begin)
+    others = two.append_message(user("others"))
+    summary = one.append_compaction("begin", kept, 1)
+    after = [message.get("content", message.get("summary")) for message in one.build_session_context().messages]
+    assert after == (["begin", "kept"] if elsewhere else ["begin", "kept", "others"])
+    assert one.get_branch_ids() == [begin, kept, *([] if elsewhere else [others]), summary]
+    there = two.build_session_context(others).messages
+    assert there[-1]["content"] == "others"
+    assert len(there) == (2 if elsewhere else 3)
