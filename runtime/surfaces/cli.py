@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from .. import StrataflowError
 from . import (
     bench_command,
+    chat_command,
     checkpoint_command,
     demo_command,
     doctor_command,
@@ -27,6 +28,7 @@ from .exits import ExitCode, UsageError, exit_code, say_error
 _INTERRUPTED = 130
 COMMANDS = (
     demo_command,
+    chat_command,
     tools_command,
     read_command,
     patch_command,
