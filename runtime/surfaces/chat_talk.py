@@ -61,6 +61,7 @@ class Chat:
     _nursery: trio.Nursery = attrs.field(init=False)
     _reading: trio.CancelScope = attrs.field(factory=trio.CancelScope, init=False)
     _idle: trio.Event = attrs.field(factory=trio.Event, init=False)
+    _is_ending: bool = attrs.field(default=False, init=False)
     _is_stopped: bool = attrs.field(default=False, init=False)
     _was_hinted: bool = attrs.field(default=False, init=False)
 
@@ -75,6 +76,7 @@ class Chat:
                 await self.screen.say("messages wait from last time; they come with your next line", "dim")
             with self._reading:
                 await self._read()
+            self._is_ending = True
             # What was typed is answered if nobody is there to see that it is not.
             if self.is_typed or self.screen.is_lost:
                 await self.agent.aclose()
@@ -138,6 +140,7 @@ class Chat:
     def end(self, code: int = ExitCode.OK) -> None:
         """End the chat: no more lines."""
         self._code = self._code or code
+        self._is_ending = True
         self._reading.cancel()
 
     # -- work ---------------------------------------------------------------------------------------------------------
@@ -149,8 +152,7 @@ class Chat:
             await self.refuse(error_text(error))
         finally:
             self._idle.set()
-        if not self._reading.cancel_called:
-            await self._ask()
+        await self._ask()
 
     async def _converse(self, text: str) -> None:
         agent = self.agent
@@ -165,7 +167,7 @@ class Chat:
             await self.screen.say("what you have queued waits for your next line", "dim")
 
     async def _ask(self) -> None:
-        if self.is_typed and not self.is_busy and not self.screen.is_lost:
+        if self.is_typed and not self.is_busy and not self._is_ending:
             await self.screen.ask()
 
     # -- signals ------------------------------------------------------------------------------------------------------

@@ -136,6 +136,33 @@ async def test_control_c_stops_the_answer_and_not_the_program(
         await screen.wait_for("[exit 130]")
 
 
+async def test_the_end_of_input_during_an_answer_closes_everything(tmp_path: Path) -> None:
+    halting = Halting()
+    async with model_server(halting) as server, asked_chat(tmp_path, server, "openai-completions") as screen:
+        await screen.type("Go on for ever")
+        await screen.wait_for("Beginning")
+        await screen.press("C-d")
+        seen = await screen.wait_for("[exit 0]")
+        assert "Request was aborted" in seen
+
+
+async def test_what_was_queued_when_the_program_was_killed_comes_with_the_next_line(tmp_path: Path) -> None:
+    halting = Halting()
+    async with model_server(halting) as server, asked_chat(tmp_path, server, "openai-completions") as screen:
+        await screen.type("Go on for ever")
+        await screen.wait_for("Beginning")
+        await screen.type("and mind the gap")
+        await screen.wait_for("(comes after this answer")
+        os.kill(await screen.process_id("strataflow"), signal.SIGKILL)
+        await screen.wait_for("[exit 137]")
+    model = script(tmp_path, says("Here I am."), says("Minded."))
+    async with terminal(chat_command(tmp_path, model=model), tmp_path) as screen:
+        await screen.wait_for("messages wait from last time")
+        await screen.type("Are you there?")
+        seen = await screen.wait_for("Minded.")
+        assert seen.index("Here I am.") < seen.index("» and mind the gap") < seen.index("Minded.")
+
+
 async def test_the_tree_is_shown_and_another_branch_can_be_taken(tmp_path: Path) -> None:
     model = script(tmp_path, says("Paris."), says("Rome."))
     async with terminal(chat_command(tmp_path, model=model), tmp_path) as screen:
