@@ -41,6 +41,7 @@ PUBLIC_NAMES = {
     "ModelRetry",
     "NativeCompaction",
     "Outcome",
+    "OutlineRow",
     "PrefixDeparture",
     "PrefixReport",
     "ReadError",
