@@ -3,7 +3,7 @@
 from .agent import CLOSE_S, Agent
 from .errors import AgentError
 from .events import AgentEvent, ToolResult
-from .host import AgentHost, HostRun
+from .host import AgentHost, HostRun, NoHost, NoHostRun
 from .messages import (
     AgentMessage,
     AssistantMessage,
@@ -20,7 +20,7 @@ from .messages import (
 )
 from .model_stream import Model, ModelRequest, StreamEvent, StreamFunction, StreamOptions, ThinkingLevel
 from .queue_file import Recorder
-from .recording import NewEntry, recorded_as, recorded_at_start, recorded_level
+from .recording import NewEntry, recorded_as
 from .scripted import ScriptedModel, scripted_model
 from .sessions import ConversationRules, RetrySettings
 from .signals import AbortSignal
@@ -47,6 +47,8 @@ __all__ = [
     "Model",
     "ModelRequest",
     "NewEntry",
+    "NoHost",
+    "NoHostRun",
     "Recorder",
     "ResultChange",
     "RetrySettings",
@@ -66,7 +68,5 @@ __all__ = [
     "UserMessage",
     "only_llm",
     "recorded_as",
-    "recorded_at_start",
-    "recorded_level",
     "scripted_model",
 ]

@@ -21,7 +21,6 @@ from ...actors import Clock, Ids
 from ...store import Disk, RealDisk
 from ..world import RandomIds, SystemClock
 from .activity import Activity
-from .ascending import Ascending
 from .custody import Custody, Work, in_thread
 from .errors import AgentError, closed
 from .host import AgentHost, NoHost
@@ -104,42 +103,36 @@ class Agent(Queueing, Setters, Conversing):
         """Make an agent; nothing is read or started.
 
         ``session``: keeps the conversation in its tree, and is the agent's memory; ``rules`` say how that is done.
-        Without one: ``recorder`` keeps the conversation, and its queues beside its file; ``host`` joins the runs. The
-        last four are the seams to the world: files, threads, time, ids.
+        Without one: ``recorder`` keeps the conversation, and its queues beside its file; ``host`` joins the runs; and
+        the last four are the seams to the world: files, threads, time, ids.
         """
         self._has_level = thinking_level is not None
         self.state = AgentState(system_prompt, model, thinking_level or "off", [*tools], [*messages])
         self.stream_fn = stream_fn
         self.transform_context = transform_context
-        self.get_api_key = get_api_key
-        self.api_key = api_key
-        self.steering_mode = steering_mode
-        self.follow_up_mode = follow_up_mode
-        self.steering_policy = steering_policy
-        self.tool_execution = tool_execution
-        self.before_tool_call = before_tool_call
-        self.after_tool_call = after_tool_call
+        self.get_api_key, self.api_key = get_api_key, api_key
+        self.steering_mode, self.follow_up_mode = steering_mode, follow_up_mode
+        self.steering_policy, self.tool_execution = steering_policy, tool_execution
+        self.before_tool_call, self.after_tool_call = before_tool_call, after_tool_call
         self.should_stop_after_turn = should_stop_after_turn
-        self.session_id = session_id
-        self.thinking_budgets = thinking_budgets
-        self.transport = transport
-        self.max_retry_delay_s = max_retry_delay_s
+        self.session_id, self.thinking_budgets = session_id, thinking_budgets
+        self.transport, self.max_retry_delay_s = transport, max_retry_delay_s
         self.expand = expand
-        self._clock = clock or SystemClock()
         self._activity: Activity | None = None
         self._listeners: dict[int, Listener] = {}
-        self._with_session: SessionHost | None = None
-        if session is not None:
-            self._clock = Ascending(self._clock)
-            host = self._with_session = SessionHost(self, session, rules or ConversationRules())
-            recorder, work = host.desk.tree, host.desk.work
-        self._host: AgentHost = host or NoHost()
-        self.convert_to_llm: ConvertToLlm = convert_to_llm or self._host.convert_to_llm
-        new_id = (ids or RandomIds()).new_id
-        queue_file = None if recorder is None else QueueFile(disk or RealDisk(), recorder, new_id)
-        self._custody = Custody(queue_file, work, new_id)
         self._numbers = itertools.count()
         self._is_closed = False
+        self._now_ms = (clock or SystemClock()).wall_ms
+        new_id = (ids or RandomIds()).new_id
+        self._with_session: SessionHost | None = None
+        if session is not None:
+            host = self._with_session = SessionHost(self, session, rules or ConversationRules())
+            self._now_ms = host.now_ms
+            recorder, work, disk, new_id = host.desk.tree, host.desk.work, host.seams.disk, host.seams.new_id
+        self._host: AgentHost = host or NoHost()
+        self.convert_to_llm: ConvertToLlm = convert_to_llm or self._host.convert_to_llm
+        queue_file = None if recorder is None else QueueFile(disk or RealDisk(), recorder, new_id)
+        self._custody = Custody(queue_file, work, new_id)
 
     # -- runs ---------------------------------------------------------------------------------------------------------
 
@@ -160,7 +153,7 @@ class Agent(Queueing, Setters, Conversing):
         """
         await self._load()
         self._check_idle(" a prompt. Use steer() or follow_up() to queue messages, or wait for completion.")
-        said = messages_of(self._expanded(prompt), images, self._clock.wall_ms())
+        said = messages_of(self._expanded(prompt), images, self._now_ms())
         await self._drive(Begin([Item(message) for message in said]))
 
     async def continue_(self) -> None:
@@ -277,9 +270,7 @@ class Agent(Queueing, Setters, Conversing):
         def listeners() -> Iterable[Listener]:
             return self._host.listeners(self._listeners.values())
 
-        run = AgentRun(
-            options_of(self), self.state, self._custody, listeners, self._mode_of, self._clock.wall_ms, signal
-        )
+        run = AgentRun(options_of(self), self.state, self._custody, listeners, self._mode_of, self._now_ms, signal)
         await run.live(begin)
 
     def _mode_of(self, lane: Lane) -> QueueMode:

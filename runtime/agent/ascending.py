@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import final
 
 import attrs
-
-from ...actors import Clock
 
 
 @final
 @attrs.define(eq=False)
 class Ascending:
-    """A clock whose every reading of the wall is later than the one before, and than ``floor_ms``."""
+    """Reads ``inner``, milliseconds since the Unix epoch; each reading is later than that before and ``floor_ms``."""
 
-    inner: Clock
+    inner: Callable[[], int]
     floor_ms: int = 0
 
-    def wall_ms(self) -> int:
-        """Milliseconds since the Unix epoch, or a little later."""
-        self.floor_ms = max(self.inner.wall_ms(), self.floor_ms + 1)
+    def __call__(self) -> int:
+        """The time, or a little later."""
+        self.floor_ms = max(self.inner(), self.floor_ms + 1)
         return self.floor_ms
-
-    def monotonic_s(self) -> float:
-        """As the inner clock."""
-        return self.inner.monotonic_s()

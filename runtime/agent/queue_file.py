@@ -144,7 +144,7 @@ class QueueFile:
         new = recorded_as(message)
         waits = queue_id is not None and queue_id in self._ids
         if queue_id is None or not waits:
-            self._append_entry(new, None)
+            append_new(self._recorder, new)
         elif new is None:
             self.remove([queue_id])
         else:
@@ -162,7 +162,7 @@ class QueueFile:
             self._taken[queue_id] = entry_id
         # It may be there already, if an append failed in a way that left its outcome unknown.
         if self._recorder.get_entry(entry_id) is None:
-            self._append_entry(new, entry_id)
+            append_new(self._recorder, new, entry_id)
         self._recorded.append(queue_id)
 
     def _let_go(self) -> None:
@@ -193,26 +193,23 @@ class QueueFile:
             self._is_torn = False
         self._ids = left
 
-    def _append_entry(self, new: NewEntry | None, entry_id: str | None) -> None:
-        if new is None:
-            return
-        members = new.members
-        if new.type == "message":
-            self._recorder.append_message(dict(members["message"]), entry_id=entry_id)
-            return
-        self._recorder.append_custom_message_entry(
-            members["customType"],
-            members["content"],
-            members["display"],
-            members.get("details"),
-            entry_id=entry_id,
-        )
-
     def _append(self, path: str, entry: Mapping[str, Any]) -> None:
         start = b"\n" if self._is_torn else b""  # K4
         self._is_torn = True
         self._disk.append(path, start + _line(entry))
         self._is_torn = False
+
+
+def append_new(recorder: Recorder, new: NewEntry | None, entry_id: str | None = None) -> str | None:
+    """Append an entry; its id. None: there is nothing to append."""
+    if new is None:
+        return None
+    members = new.members
+    if new.type == "message":
+        return recorder.append_message(dict(members["message"]), entry_id=entry_id)
+    return recorder.append_custom_message_entry(
+        members["customType"], members["content"], members["display"], members.get("details"), entry_id=entry_id
+    )
 
 
 def _queued(queue_id: str, lane: Lane, message: AgentMessage) -> Mapping[str, Any]:

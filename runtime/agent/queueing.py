@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from ...actors import Clock
 from .custody import Custody
 from .errors import closed
 from .host import AgentHost
@@ -20,7 +19,7 @@ class Queueing:
     """What waits to steer a run, and what waits to follow it. Any time, by any task."""
 
     _custody: Custody
-    _clock: Clock
+    _now_ms: Callable[[], int]
     _host: AgentHost
     _is_closed: bool
     expand: Callable[[str], str] | None
@@ -60,7 +59,7 @@ class Queueing:
     async def _queue(self, lane: Lane, message: str | AgentMessage) -> None:
         if self._is_closed:
             raise closed()
-        (whole,) = messages_of(self._expanded(message), (), self._clock.wall_ms())
+        (whole,) = messages_of(self._expanded(message), (), self._now_ms())
         await self._custody.add(lane, whole)
         await self._host.queued()
 

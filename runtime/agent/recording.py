@@ -30,23 +30,3 @@ def recorded_as(message: AgentMessage) -> NewEntry | None:
             return NewEntry("custom_message", {key: whole[key] for key in _CUSTOM_KEYS if key in whole})
         case _:
             return None
-
-
-def recorded_at_start(
-    *, has_messages: bool, has_level: bool, model: tuple[str, str] | None, level: str
-) -> list[NewEntry]:
-    """What a session begins with, or what is added when one with messages is resumed without a level (2.7.1).
-
-    ``model`` is provider and id, or None if it is not known.
-    """
-    found: list[NewEntry] = []
-    if not has_messages and model is not None:
-        found.append(NewEntry("model_change", {"provider": model[0], "modelId": model[1]}))
-    if not has_level:
-        found.append(NewEntry("thinking_level_change", {"thinkingLevel": level}))
-    return found
-
-
-def recorded_level(old: str, new: str) -> NewEntry | None:
-    """A change of the thinking level, if it is one (2.7.4)."""
-    return None if old == new else NewEntry("thinking_level_change", {"thinkingLevel": new})

@@ -20,7 +20,8 @@ Invariants:
       ``Broken`` says which calls have none. Calls that an earlier program left without get theirs when a run begins.
   L3  A message counts as new when its ``message_end`` is told, or when it is kept.
   L4  No queue is polled after an answer that failed or was aborted.
-  L5  Steering that was taken between tools is delivered in the next turn, and no other steering before it.
+  L5  Steering that was taken between tools is delivered in the next turn, and no other steering before it. If a stop
+      hook ends the run instead, it was only claimed: its queue still has it.
 """
 
 from __future__ import annotations

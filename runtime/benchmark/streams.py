@@ -20,6 +20,7 @@ import trio
 
 from ..agent.model_stream import Model, ModelRequest
 from ..models import ModelClient, open_model_client
+from ..models.client import KEPT_CONNECTIONS_MAX
 from .children import begin, started
 from .figures import Figure, Reach
 from .rates import Progress
@@ -55,7 +56,7 @@ def streams(folder: str, scale: Scale, progress: Progress) -> list[Figure]:
 async def _measure(base_url: str, scale: Scale, progress: Progress) -> list[Figure]:
     import httpx
 
-    limits = httpx.Limits(max_connections=None, max_keepalive_connections=scale.streams)
+    limits = httpx.Limits(max_connections=None, max_keepalive_connections=KEPT_CONNECTIONS_MAX)
     took: dict[str, list[_Took]] = {"client": [], "bare": [], "lines": []}
     async with open_model_client() as client, httpx.AsyncClient(timeout=None, limits=limits) as http:
         asks: dict[str, Ask] = {

@@ -37,10 +37,11 @@ class WorldSetting:
     writers: int = 8
     steps: int = 200
     durability: Durability = "power"
+    session_files: int = 0
 
     def resized(self, size: Size, plan: FaultPlan) -> WorldSetting:
         """The same with another size and plan."""
-        return WorldSetting(plan, size.processes, size.writers, size.steps, self.durability)
+        return WorldSetting(plan, size.processes, size.writers, size.steps, self.durability, self.session_files)
 
     def run(self, seed: int) -> Report:
         """One world with the scripted workload."""
@@ -51,6 +52,7 @@ class WorldSetting:
             writers=self.writers,
             steps=self.steps,
             durability=self.durability,
+            session_files=self.session_files,
         )
 
     def run_lean(self, seed: int) -> Report:

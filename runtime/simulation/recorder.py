@@ -173,6 +173,16 @@ class RecordedSession:
             note_receipt(call, receipt)
         return receipt
 
+    async def call(self, name: str, arguments: Any, *, call_id: str | None = None, **more: Any) -> Any:
+        """See ``Session.call``. The two tools of a model are recorded as the methods of their names."""
+        given = {} if more or type(arguments) is not dict or None in arguments.values() else {**arguments}
+        if name == "patch_state" and given and given.keys() <= {"global", "cwd", "session"}:
+            patches = {"global_" if scope == "global" else scope: patch for scope, patch in given.items()}
+            return (await self.patch_state(**patches, call_id=call_id)).to_json()
+        if name == "read_state" and given and given.keys() <= {"path", "paths", "projection"}:
+            return (await self.read_state(**given)).to_json()
+        return await self._session.call(name, arguments, call_id=call_id, **more)
+
     async def accept_response(self, text: str, *, request_id: str | None = None) -> Receipt:
         """See ``Session.accept_response``. Without a request id the call gets one."""
         request_id = request_id or self._recorder.request_id(self._caller)

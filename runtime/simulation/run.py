@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import attrs
 import trio
 import trio._core._run as trio_run
 
@@ -20,6 +21,7 @@ from .patience import DEADLINE_S, Impulse
 from .report import Report
 from .script import scripted
 from .seams import hash_of
+from .session_files import SessionFiles
 from .world import Workload, World
 
 
@@ -33,6 +35,7 @@ def simulate(
     steps: int = 200,
     check: Check | None = None,
     durability: Durability = "power",
+    session_files: int = 0,
 ) -> Report:
     """Run one simulated world and judge it.
 
@@ -46,6 +49,7 @@ def simulate(
       check: ``async def check(process)``, called in the end, when no fault strikes any more; an AssertionError is a
         violation.
       durability: of the store; at ``"process"`` a power cut may take the newest changes away.
+      session_files: so many clients besides append to session trees, each in ``steps / session_files`` steps.
 
     Nothing of it touches a disk, a clock or another process. It runs an event loop of its own, so it can not be called
     from inside one.
@@ -55,6 +59,7 @@ def simulate(
     from trio.testing import MockClock  # here: it loads half of a test library
 
     plan = FaultPlan.default() if faults is None else faults
+    chosen = workload or scripted(seed, writers, steps)
     clock = MockClock(autojump_threshold=0)
     started_s = time.perf_counter()
     worlds: list[World] = []
@@ -63,9 +68,13 @@ def simulate(
     async def run() -> None:
         world = World(seed, plan, clock.current_time, processes, writers, durability)
         worlds.append(world)
+        share = steps // max(1, session_files)
+        trees = SessionFiles(seed, session_files, share, durability, lambda: len(world.history.cuts))
         with _hearing(world), trio.move_on_after(DEADLINE_S) as limit:
-            await world.live(workload or scripted(seed, writers, steps), limit)
+            await world.live(trees.beside(chosen, processes), limit)
             await look_at_everything(world, check)
+            for text in trees.judge(world.grounds.machine):
+                world.found("session-file", text)
         if limit.cancelled_caught and not world.troubles.violations:
             world.found("stuck", f"the run had not ended after {DEADLINE_S:g} s of virtual time")
         virtual.append(trio.current_time())
@@ -78,7 +87,8 @@ def simulate(
             restrict_keyboard_interrupt_to_checkpoints=True,
         )
     real_s = time.perf_counter() - started_s
-    return _report(worlds[0], steps, is_scripted=workload is None, virtual_s=virtual[0], real_s=real_s)
+    report = _report(worlds[0], steps, is_scripted=workload is None, virtual_s=virtual[0], real_s=real_s)
+    return attrs.evolve(report, session_files=session_files)
 
 
 def _report(world: World, steps: int, *, is_scripted: bool, virtual_s: float, real_s: float) -> Report:

@@ -42,6 +42,9 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         help="default, none, rates such as kill=0.02,power=0.005, or exact places such as kill@517 (default: default)",
     )
     parser.add_argument("--durability", choices=DURABILITIES, default="power", help="of the store (default: power)")
+    parser.add_argument(
+        "--session-files", type=_count, default=0, metavar="N", help="clients besides that append to session files"
+    )
     parser.add_argument("--shrink", action="store_true", help="make a run that fails smaller")
     parser.add_argument(
         "--trace", metavar="FILE", help="write the trace of the run, with --seeds of the first that fails"
@@ -62,7 +65,7 @@ def run(arguments: argparse.Namespace) -> int:
         if getattr(arguments, name) < 1:
             raise UsageError(f"--{name} must be at least 1")
     sizes = arguments.processes, arguments.writers, arguments.steps
-    setting = WorldSetting(plan, *sizes, arguments.durability)
+    setting = WorldSetting(plan, *sizes, arguments.durability, arguments.session_files)
     failed = (_one if arguments.seeds is None else _many)(setting, arguments)
     for report in failed[:1] if arguments.shrink else ():
         _shrink(report, setting, arguments)

@@ -32,7 +32,7 @@ from .migration import needs_migration
 from .naming import check_id
 from .reading import entry_lines, short_ids
 from .reading_tree import ReadableTree
-from .seams import Tell, tell_nobody
+from .seams import Tell, TraceSeams, tell_nobody
 from .texts import Texts
 from .tree import Tree
 
@@ -86,6 +86,11 @@ class GrowingTree(ReadableTree):
         return added
 
     # -- in the hands of somebody who waits and listens ----------------------------------------------------------------
+
+    @property
+    def seams(self) -> TraceSeams:
+        """What it stands on, for whoever keeps something beside it."""
+        return self._seams
 
     @property
     def locks(self) -> Locks:
@@ -159,6 +164,8 @@ class GrowingTree(ReadableTree):
         else:
             with file.locked():
                 leaf = self._tree.leaf
+                # What was read without the lock may have been taken back since (F5), and other lines stand there now.
+                self._entries([len(self._tree) - 1] if len(self._tree) else [])
                 self.refresh()
                 if stays:
                     self._tree.leaf = leaf

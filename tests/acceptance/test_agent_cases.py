@@ -328,3 +328,19 @@ async def test_calls_of_an_answer_that_was_cut_at_its_length_are_run(autojump_cl
     agent = agent_of({**calls("a"), "stopReason": "length"}, says("ok"), tools=[tool("a")])
     await agent.prompt("go")
     assert transcript(agent)[2:] == ["toolResult: a done", "assistant: ok"]
+
+
+async def test_steering_that_skipped_a_call_waits_if_the_stop_hook_ends_the_run(autojump_clock: Any) -> None:
+    async def steer(signal: Any) -> None:
+        await agent.steer("S")
+
+    options: Any = {"steering_policy": "skip", "tool_execution": "sequential"}
+    agent = agent_of(
+        calls("a", "a"), says("ok"), tools=[tool("a", steer)], should_stop_after_turn=lambda *given: True, **options
+    )
+    await agent.prompt("go")
+    assert transcript(agent)[3] == "toolResult: Skipped due to queued user message."
+    assert [text_of(message) for message in agent.queued("steering")] == ["user: S"]
+    agent.should_stop_after_turn = None
+    await agent.continue_()
+    assert transcript(agent)[4:] == ["user: S", "assistant: ok"]

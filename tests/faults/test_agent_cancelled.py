@@ -70,7 +70,7 @@ def check(agent: Agent, session: PlainSession) -> None:
     assert sorted(on_disk) == sorted(agent._custody.queues.waiting(("steering", "follow_up")))
     state = agent.state
     assert (state.is_streaming, state.stream_message, state.pending_tool_calls) == (False, None, frozenset())
-    assert (agent.signal, agent._run) == (None, None)
+    assert (agent.signal, agent._activity) == (None, None)
 
 
 @pytest.mark.slow

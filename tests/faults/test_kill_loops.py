@@ -38,6 +38,20 @@ def test_no_acknowledged_patch_is_lost_when_processes_are_killed_all_the_time(tm
 
 
 @pytest.mark.slow
+def test_no_acknowledged_entry_of_a_shared_session_is_lost_when_its_processes_are_killed(tmp_path: Path) -> None:
+    """Four runtimes at a time on one session file; within a run each entry follows the run's own last one."""
+    seed = random.SystemRandom().randrange(2**32)
+    program = Path(kill_loop.__file__).with_name("tree_kill_loop.py")
+    command = [sys.executable, str(program), str(tmp_path / "agent"), str(seed), str(HISTORY_SECONDS)]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    print(f"tree kill loop with seed {seed}: {ended.stdout.strip()}")
+    assert ended.returncode == 0, f"seed {seed}\n{ended.stdout}\n{ended.stderr}"
+    counts = json.loads(ended.stdout.strip().splitlines()[-1])
+    assert counts["writers"] > 10, counts
+    assert counts["acknowledged"] > 50, counts
+
+
+@pytest.mark.slow
 @holds("Ours-1", "Ours-12", "Ours-18")
 def test_what_processes_saw_that_were_stopped_and_killed_has_one_order_that_explains_it(tmp_path: Path) -> None:
     """Eight writers at a time, SIGKILL and SIGSTOP; their notes go through the checker of simulated worlds."""

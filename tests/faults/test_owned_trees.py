@@ -3,8 +3,9 @@
 Goal: its file always opens and says whose it is; an entry that was acknowledged is there once; a cancelled append is
 there whole or not at all; a child is there whole or not at all; no lock is held afterwards.
 
-Method: as in ``test_cancel_everywhere``, a story is cancelled one step later each time. Then it runs once, and before
-each operation of the disk the machine is looked at as it would be after ``kill -9`` and after three kinds of power cut.
+Method: as in ``test_cancel_everywhere``, a story is cancelled one step later each time, on a MockClock. Then it runs
+once, and before each operation of the disk the machine is looked at as it would be after ``kill -9`` and after three
+kinds of power cut.
 """
 
 from __future__ import annotations

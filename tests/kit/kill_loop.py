@@ -16,6 +16,7 @@ import select
 import signal
 import sys
 import time
+from collections.abc import Callable
 from typing import Any
 
 import attrs
@@ -63,9 +64,18 @@ async def write(store: str, name: str, pipe: int, count: int, durability: Durabi
                 await runtime.checkpoint()
 
 
-def fork_writer(store: str, name: str, chance: random.Random) -> Writer:
-    read_end, write_end = os.pipe()
+# What a writer is, by its name: called in its process with its pipe and how often it writes before it ends by itself.
+Program = Callable[[int, int], None]
+
+
+def patching(store: str, name: str, chance: random.Random) -> Program:
+    """A writer that patches the store."""
     durability: Durability = chance.choice(["power", "process"])
+    return lambda pipe, count: trio.run(write, store, name, pipe, count, durability)
+
+
+def fork_writer(program: Program, name: str, chance: random.Random) -> Writer:
+    read_end, write_end = os.pipe()
     # A third dies early, perhaps while it opens; some end in good order.
     acks, early_s = chance.randrange(1, 30), chance.choice([3600.0, 3600.0, chance.uniform(0, 0.08)])
     count = chance.choice([1 << 30, 1 << 30, acks])
@@ -73,7 +83,7 @@ def fork_writer(store: str, name: str, chance: random.Random) -> Writer:
     if pid == 0:
         os.close(read_end)
         try:
-            trio.run(write, store, name, write_end, count, durability)
+            program(write_end, count)
         except BaseException as error:  # the exit code makes the parent raise
             sys.stderr.write(f"{name}: {error!r}\n")
             os._exit(1)
@@ -82,13 +92,14 @@ def fork_writer(store: str, name: str, chance: random.Random) -> Writer:
     return Writer(pid, name, read_end, acks, time.monotonic() + early_s)
 
 
-def loop(store: str, chance: random.Random, until_s: float) -> list[Writer]:
+def loop(program_of: Callable[[str], Program], chance: random.Random, until_s: float) -> list[Writer]:
     """Fork and kill until the time is up. Returns all writers that ever lived."""
     living: dict[int, Writer] = {}
     ended: list[Writer] = []
     while living or time.monotonic() < until_s:
         while len(living) < WRITERS and time.monotonic() < until_s:
-            writer = fork_writer(store, f"w{len(ended) + len(living)}", chance)
+            name = f"w{len(ended) + len(living)}"
+            writer = fork_writer(program_of(name), name, chance)
             living[writer.pipe] = writer
         ready, _, _ = select.select(list(living), [], [], 0.002)
         is_over = time.monotonic() >= until_s
@@ -137,7 +148,8 @@ async def verify(store: str, writers: list[Writer]) -> dict[str, Any]:
 
 def main() -> None:
     store, seed, seconds = sys.argv[1], int(sys.argv[2]), float(sys.argv[3])
-    writers = loop(store, random.Random(seed), time.monotonic() + seconds)
+    chance = random.Random(seed)
+    writers = loop(lambda name: patching(store, name, chance), chance, time.monotonic() + seconds)
     print(json.dumps(trio.run(verify, store, writers)))
 
 

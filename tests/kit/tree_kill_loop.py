@@ -14,12 +14,11 @@ import os
 import random
 import sys
 import time
-from collections.abc import Callable
 from typing import Any
 
 import trio
+from kill_loop import Program, Writer, loop
 
-from kit.kill_loop import Writer, loop_of
 from strataflow import SessionTree, open_runtime
 from strataflow.runtime import Durability, Mode
 
@@ -41,7 +40,7 @@ async def write(agent_dir: str, name: str, pipe: int, count: int, durability: Du
                     os.write(pipe, b"a %d\n" % number)
 
 
-def program(agent_dir: str, name: str, chance: random.Random) -> Callable[[int, int], None]:
+def program(agent_dir: str, name: str, chance: random.Random) -> Program:
     durability: Durability = chance.choice(["power", "process"])
     mode: Mode = chance.choice(["off", "passive"])
     return lambda pipe, count: trio.run(write, agent_dir, name, pipe, count, durability, mode)
@@ -71,7 +70,7 @@ def verify(agent_dir: str, writers: list[Writer]) -> dict[str, Any]:
 
 def main(agent_dir: str, seed: int, seconds: float) -> None:
     chance = random.Random(seed)
-    writers = loop_of(lambda name: program(agent_dir, name, chance), chance, time.monotonic() + seconds)
+    writers = loop(lambda name: program(agent_dir, name, chance), chance, time.monotonic() + seconds)
     print(json.dumps(verify(agent_dir, writers)))
 
 

@@ -42,6 +42,7 @@ PUBLIC_NAMES = {
     "NativeCompaction",
     "Outcome",
     "OutlineRow",
+    "OwnedTree",
     "PrefixDeparture",
     "PrefixReport",
     "ReadError",

@@ -115,7 +115,8 @@ async def test_leaving_in_the_middle_closes_the_connection(wire: WireName) -> No
 
 @BOTH
 async def test_a_cancelled_reader_closes_the_connection_and_keeps_what_came(wire: WireName) -> None:
-    started = sends(lambda wire: stream_of(wire, [HELLO])[:4], then="wait")
+    # All in one piece: what was told must not be behind what the message so far holds.
+    started = sends(lambda wire: [b"".join(stream_of(wire, [HELLO])[:-2])], then="wait")
     seen: list[StreamEvent] = []
     async with model_server(started) as server, open_model_client() as client:
         model = model_of(wire, server.base_url(wire))
@@ -152,6 +153,23 @@ async def test_an_error_in_the_body_of_a_call_passes_and_closes_the_connection(w
 
         with pytest.raises(KeyError, match="mine"):
             await fail()
+        await server.exchanges[0].left.wait()
+
+
+@BOTH
+async def test_an_error_of_a_cancelled_body_is_not_lost_on_the_way_out(wire: WireName) -> None:
+    started = sends(lambda wire: stream_of(wire, [HELLO])[:3], then="wait")
+
+    async def fail(client: ModelClient, server: ModelServer) -> None:
+        with trio.CancelScope() as scope:
+            async with client(model_of(wire, server.base_url(wire)), asking()) as events:
+                await anext(events)
+                scope.cancel()
+                raise KeyError("mine")
+
+    async with model_server(started) as server, open_model_client() as client:
+        with pytest.raises(KeyError, match="mine"):
+            await fail(client, server)
         await server.exchanges[0].left.wait()
 
 
@@ -266,6 +284,7 @@ async def test_a_first_byte_that_does_not_come_is_an_error_after_its_time(
         async with trio.open_nursery() as nursery:
             nursery.start_soon(ask)
             exchange = await server.wait_asked()
+            await trio.testing.wait_all_tasks_blocked()  # now the client waits for the answer
             mock_clock.jump(301)
         await exchange.left.wait()
     assert error_of(found)["errorMessage"] == "no answer within 300 s"

@@ -12,7 +12,7 @@ import trio
 
 from kit.agents import agent_of, calls, check_well_formed, says, told_by, tool, transcript
 from kit.holds import holds
-from strataflow.agent import AbortSignal, Agent, Block, ModelRequest, Tool, ToolCallContext
+from strataflow.agent import AbortSignal, Agent, Block, NoHost, NoHostRun, Tool, ToolCallContext
 
 EVENTS = (
     "agent_start turn_start message_start message_update message_end tool_execution_start tool_execution_end "
@@ -137,7 +137,7 @@ async def test_waiting_for_idle_ends_after_the_listeners_of_the_last_event(autoj
 
 
 @attrs.define
-class WritesDown:
+class WritesDown(NoHost, NoHostRun):
     """A host that notes what it is asked, and changes what it may."""
 
     notes: list[Any] = attrs.field(factory=list)
@@ -153,9 +153,9 @@ class WritesDown:
         finally:
             self.notes.append("left")
 
-    async def before_model_call(self, request: ModelRequest) -> ModelRequest:
+    async def before_model_call(self, system_prompt: str, messages: Sequence[Any]) -> tuple[str, Sequence[Any]]:
         self.notes.append("request")
-        return attrs.evolve(request, system_prompt=request.system_prompt + " And remember.")
+        return system_prompt + " And remember.", messages
 
     async def receive_answer(self, answer: Any) -> Any:
         self.notes.append("answer")

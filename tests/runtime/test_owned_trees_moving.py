@@ -1,4 +1,7 @@
-"""When a session's tree goes to another branch, memory follows; and a child begins with the path to the leaf."""
+"""When a session's tree goes to another branch, memory follows; and a child begins with the path to the leaf.
+
+Where something waits, it is on a MockClock.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +12,8 @@ import trio
 
 from kit.hand_stores import CWD
 from kit.holds import holds
-from kit.owned_trees import file_of, notes_in, opened, tree_of
-from kit.runtimes import refused, turn_held
+from kit.owned_trees import file_of, opened, tree_of
+from kit.runtimes import refused
 from kit.session_trees import assistant, objects, user
 from kit.simulated_runtimes import GatedThreads, fail_once, run_seeded, simulated
 from strataflow import SessionTree
@@ -49,28 +52,35 @@ async def test_the_mode_is_that_of_the_branch_and_memory_stays_as_it_is_now(tmp_
 
 
 @holds("L12")
-async def test_going_elsewhere_ends_the_run_and_withdraws_what_waits(tmp_path: Path) -> None:
-    async with opened(tmp_path) as runtime:
-        session = await runtime.open_session(CWD, "ann", "active", tree=True)
-        tree = tree_of(session)
-        asked = await tree.append_message(user("Hello"))
-        await tree.append_message(assistant("Yes?"))
-        async with session.run("Think") as run:
-            async with trio.open_nursery() as nursery:
-                with turn_held(tmp_path / "state-flow"):
+def test_going_elsewhere_ends_the_run_and_withdraws_what_waits() -> None:
+    async def body() -> None:
+        machine = SimulatedMachine(1)
+        async with simulated(machine) as runtime:
+            session = await runtime.open_session(CWD, "ann", "active", tree=True)
+            tree = tree_of(session)
+            asked = await tree.append_message(user("Hello"))
+            await tree.append_message(assistant("Yes?"))
+            turn = machine.locks.of("stranger").open(f"{machine.root}/.strataflow/turn.lock")
+            assert turn.try_acquire()
+            async with session.run("Think") as run:
 
-                    async def project() -> None:
-                        with refused("E_ABORTED"):
-                            await run.project([])
+                async def project() -> None:
+                    with refused("E_ABORTED"):
+                        await run.project([])
 
+                async with trio.open_nursery() as nursery:
                     nursery.start_soon(project)
-                    await trio.sleep(0.05)  # it waits for the turn, in a thread
+                    await trio.sleep(1)  # it waits for the turn
                     nursery.start_soon(tree.branch, asked)
-                    await trio.sleep(0.05)
-            with refused("E_ABORTED"):
-                await run.finish("Too late")
-        assert tree.get_leaf_id() == asked
-        assert [note.get("specification") for note in notes_in(file_of(session))] == [None]
+                    await trio.sleep(1)
+                    turn.close()
+                with refused("E_ABORTED"):
+                    await run.finish("Too late")
+            assert tree.get_leaf_id() == asked
+            notes = [entry["data"] for entry in await tree.get_entries() if entry["type"] == "custom"]
+            assert [note.get("specification") for note in notes] == [None]
+
+    run_seeded(3, body)
 
 
 @holds("store 6.1.2", "L28")

@@ -1,4 +1,7 @@
-"""What waits in a session's tree: order, cancelled callers, a file that others hold, closing, failing disks."""
+"""What waits in a session's tree: order, cancelled callers, a file that others hold, closing, failing disks.
+
+All waiting is on a MockClock.
+"""
 
 from __future__ import annotations
 

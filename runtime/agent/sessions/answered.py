@@ -5,6 +5,7 @@ Asking and answering are one step here, since the agent is the host: there is no
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import final
 
 import attrs
@@ -21,7 +22,6 @@ from ....store.projection import (
 from ....store.trace import TraceTree
 from ...resources.compaction import Compaction, estimate_context, estimate_tokens, usage_tokens
 from ...session import Session
-from ...world import RandomIds
 from ..messages import AssistantMessage, json_of
 from .compacting import Compacting, result_of
 
@@ -32,8 +32,11 @@ class Answered:
     """What is known of the memory's last run. ``is_answered``: it has its answer."""
 
     session: Session
+    new_id: Callable[[], str]
     is_answered: bool = attrs.field(default=False, init=False)
-    compactor: Compactor = attrs.field(factory=lambda: Compactor(RandomIds().new_id()), init=False)
+    compactor: Compactor = attrs.field(
+        default=attrs.Factory(lambda self: Compactor(self.new_id()), takes_self=True), init=False
+    )
     _anchor: int | None = attrs.field(default=None, init=False)
     _number: int = attrs.field(default=0, init=False)
     _is_bootstrap: bool = attrs.field(default=False, init=False)
@@ -83,7 +86,7 @@ async def compact_answered(answered: Answered, compacting: Compacting, answer: A
 
     def compact(tree: TraceTree) -> Compaction | None:
         branch = tree.get_branch()
-        answered.compactor, request = ask_compaction(answered.compactor, situation, branch, RandomIds().new_id())
+        answered.compactor, request = ask_compaction(answered.compactor, situation, branch, answered.new_id())
         if not isinstance(request, CompactionRequest) or branch[0]["id"] == request.first_kept_entry:
             return None
         tokens = estimate_context(tree.build_session_context().messages).tokens

@@ -17,8 +17,9 @@ import attrs
 
 from ....store.trace import SessionContext, TraceTree
 from ..messages import AgentMessage, json_of
-from ..model_stream import ThinkingLevel
-from ..recording import recorded_as
+from ..model_stream import Model, ThinkingLevel
+from ..queue_file import append_new
+from ..recording import NewEntry, recorded_as
 from ..state import UNKNOWN_MODEL, AgentState
 from .tree_desk import TreeDesk
 
@@ -103,15 +104,26 @@ class Conversation:
     async def record_settings(self) -> Changed:
         """Record model and level as they are now, as far as they are news (S3). A model that can not reason has the
         level ``off``. Cancelled: what was recorded is known to be."""
-        model, level, changed = self.state.model, _effective(self.state), Changed()
+        model, is_first = self.state.model, self._model is None
+        if is_first:
+            await self._record_model(model)
+        changed = await self._record_level(_effective(self.state))
+        if not is_first:
+            await self._record_model(model)
+        return changed
+
+    async def _record_model(self, model: Model) -> None:
         named = (model.provider, model.id)
         if model is not UNKNOWN_MODEL and named != self._model:
             await self._append(lambda tree: tree.append_model_change(*named), partial(setattr, self, "_model", named))
-        if level != self._level:
-            changed = Changed(level if self._level is not None else None)
-            await self._append(
-                lambda tree: tree.append_thinking_level_change(level), partial(setattr, self, "_level", level)
-            )
+
+    async def _record_level(self, level: str) -> Changed:
+        if level == self._level:
+            return Changed()
+        changed = Changed(level if self._level is not None else None)
+        await self._append(
+            lambda tree: tree.append_thinking_level_change(level), partial(setattr, self, "_level", level)
+        )
         return changed
 
     def say_beside(self, message: AgentMessage) -> None:
@@ -126,18 +138,11 @@ class Conversation:
 
     async def record(self, message: AgentMessage) -> None:
         """Record a message, and add it to the agent's. Cancelled: both or neither."""
-        whole = dict(json_of(message))
-        new = recorded_as(message)
+        # What no run brings is stored here, where it arises (2.7.2).
+        new = recorded_as(message) or NewEntry("message", {"message": json_of(message)})
 
         def append(tree: TraceTree) -> str:
-            if new is not None and new.type == "custom_message":
-                return tree.append_custom_message_entry(
-                    new.members["customType"],
-                    new.members["content"],
-                    new.members["display"],
-                    new.members.get("details"),
-                )
-            return tree.append_message(whole)
+            return str(append_new(tree, new))
 
         await self._append(append, lambda: self.state.messages.append(message))
 

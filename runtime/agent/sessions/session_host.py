@@ -69,6 +69,8 @@ class SessionHost:
         self.rules = rules
         self.tell = teller(lambda: agent._listeners.values(), lambda: agent.signal)
         self.desk = desk_of(session)
+        self.seams = self.desk.tree.seams
+        self.now_ms = Ascending(self.seams.now_ms)
         self.conversation = Conversation(self.desk, agent.state)
         self.compacting = Compacting(session, self.conversation, rules, self.tell, self._summarizer)
         self.recovering = Recovering(self.conversation, self.compacting, rules.retry, self.tell)
@@ -79,7 +81,7 @@ class SessionHost:
         self._runs = AsyncExitStack()
         self._memory: Run | None = None
         self._prompt: tuple[str, int | None] | None = None
-        self._answered = Answered(session)
+        self._answered = Answered(session, self.seams.new_id)
 
     # -- see AgentHost ------------------------------------------------------------------------------------------------
 
@@ -123,8 +125,7 @@ class SessionHost:
 
     def _raise_clock(self) -> None:
         times = [json_of(message).get("timestamp") for message in self.agent.state.messages]
-        if isinstance(self.agent._clock, Ascending):
-            self.agent._clock.floor_ms = max((time for time in times if type(time) is int), default=0)
+        self.now_ms.floor_ms = max((time for time in times if type(time) is int), default=0)
 
     def tools(self) -> Sequence[Tool]:
         """The memory's."""

@@ -15,7 +15,7 @@ from ...session_trees import SYSTEM_SEAMS
 
 T = TypeVar("T")
 # How long a cancellation waits for a call that has begun.
-PATIENCE_S: Final = 4.0
+LAST_CALL_S: Final = 4.0
 
 
 class TreeDesk(Protocol):
@@ -106,7 +106,7 @@ async def to_its_end(ask: Callable[[], Awaitable[T]]) -> T:
     results: list[T] = []
     failures: list[Exception] = []
     # Shielded: who does not know whether a message was recorded can not say what the transcript is. It ends with the
-    # call, and ``PATIENCE_S`` after a cancellation: another process may hold the file, and never let it go.
+    # call, and ``LAST_CALL_S`` after a cancellation: another process may hold the file, and never let it go.
     shield, has_ended = trio.CancelScope(shield=True), trio.Event()
 
     async def whole() -> None:
@@ -122,7 +122,7 @@ async def to_its_end(ask: Callable[[], Awaitable[T]]) -> T:
         try:
             await has_ended.wait()
         finally:
-            shield.deadline = trio.current_time() + PATIENCE_S
+            shield.deadline = trio.current_time() + LAST_CALL_S
     if failures:
         raise failures[0]
     return results[0]
