@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Final, cast
 
 import attrs
 
-from .. import CallError, Mode, OutlineRow, pretty
+from .. import Mode, OutlineRow, pretty
+from .exits import UsageError
 from .options import MODES
 from .tree_lines import tree_line
 
@@ -31,6 +32,7 @@ async def carry_out(chat: Chat, line: str) -> bool:
     """Carry out a line that begins with ``/``. False: it is for the agent.
 
     Raises:
+      UsageError: the line is not as the command needs it, or this is not the moment for it.
       StrataflowError: what the command was refused with.
     """
     if not line.startswith("/"):
@@ -90,7 +92,7 @@ async def _navigate(chat: Chat, entry_id: str) -> None:
 
 async def _mode(chat: Chat, mode: str) -> None:
     if mode and mode not in MODES:
-        raise CallError("E_SHAPE", f"/mode takes one of {', '.join(MODES)}")
+        raise UsageError(f"/mode takes one of {', '.join(MODES)}")
     if mode:
         await chat.session.set_mode(cast(Mode, mode))
     await chat.screen.show(chat.session.indicator or "state-flow off")
@@ -123,12 +125,12 @@ async def _quit(chat: Chat, rest: str) -> None:
 
 def _need(text: str, usage: str) -> None:
     if not text:
-        raise CallError("E_SHAPE", f"/{usage}: the text is missing")
+        raise UsageError(f"/{usage}: the text is missing")
 
 
 def _need_idle(chat: Chat) -> None:
     if chat.is_busy:
-        raise CallError("E_BUSY", "something is under way: wait for its end, or stop it with Ctrl-C")
+        raise UsageError("something is under way: wait for its end, or stop it with Ctrl-C")
 
 
 COMMANDS: Final[Mapping[str, Command]] = {

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from typing import Any, final
 
 import attrs
 
-from .. import compact
 from ..agent import AbortSignal, AgentEvent
 from .chat_screen import Screen
 from .error_text import shortened
+
+# What is looked at of a text of which a line is shown: it may be very long.
+_LOOKED_AT_CHARS = 2_000
 
 
 @final
@@ -36,16 +39,16 @@ class Telling:
             case "message_end":
                 await screen.end_line()
             case "tool_execution_start":
-                await screen.say(shortened(f"[{event['toolName']} {compact(event['args'])}]"), "cyan")
+                await screen.say(_short(f"[{event['toolName']} {_json(event['args'])}]"), "cyan")
             case "tool_execution_end" if event["isError"]:
-                await screen.say(shortened(f"[{event['toolName']}: {_text(event['result'])}]"), "red")
+                await screen.say(_short(f"[{event['toolName']}: {_text(event['result'])}]"), "red")
             case "auto_retry_start":
                 again = f"again in {event['delayMs'] / 1000:g} s, {event['attempt']} of {event['maxAttempts']}"
-                await screen.say(shortened(f"{event['errorMessage']}; {again}"), "yellow")
+                await screen.say(_short(f"{event['errorMessage']}; {again}"), "yellow")
             case "compaction_start" if event["reason"] != "answered":
                 await screen.say(f"compacting the session ({event['reason']}) …", "dim")
             case "compaction_end" if event.get("errorMessage"):
-                await screen.say(shortened(event["errorMessage"]), "yellow")
+                await screen.say(_short(event["errorMessage"]), "yellow")
             case "compaction_end" if event["reason"] != "answered" and event.get("result"):
                 await screen.say(f"compacted; it had {event['result']['tokensBefore']} tokens", "dim")
             case "session_resumed":
@@ -68,9 +71,18 @@ class Telling:
         if self.typed:
             self.typed -= 1
         else:
-            await self._screen.say(shortened(f"» {_text(message)}"), "dim")
+            await self._screen.say(_short(f"» {_text(message)}"), "dim")
 
 
 def _text(message: Any) -> str:
     content = message["content"]
     return content if type(content) is str else " ".join(block.get("text", "") for block in content)
+
+
+def _json(arguments: Any) -> str:
+    """As a model gave them: not all of it need be what memory takes."""
+    return json.dumps(arguments, ensure_ascii=False, separators=(",", ":"))
+
+
+def _short(text: str) -> str:
+    return shortened(text[:_LOOKED_AT_CHARS])

@@ -16,6 +16,7 @@ Invariants:
 from __future__ import annotations
 
 import os
+import re
 import signal
 from collections.abc import AsyncIterator, Awaitable, Callable
 from functools import partial
@@ -31,9 +32,11 @@ from .chat_commands import carry_out
 from .chat_events import Telling
 from .chat_screen import Screen
 from .error_text import error_text
-from .exits import ExitCode
+from .exits import ExitCode, UsageError
 from .line_streams import LineReader, LineTooLongError
 
+# Arrows and the like, which a plain terminal puts into the line.
+_KEYS = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|O.)|[\x00-\x08\x0b-\x1f\x7f]")
 _INTERRUPTED = 128 + signal.SIGINT
 
 
@@ -95,10 +98,12 @@ class Chat:
             if line is None:
                 await self.screen.end_line()
                 return
+            text = line.decode("utf-8", "replace")
             if self.is_typed:
                 self.screen.note_typed()
+                text = _KEYS.sub("", text)
             self._was_hinted = False
-            await self._take(line.decode("utf-8", "replace"))
+            await self._take(text)
             if not self.is_typed:
                 await self._idle.wait()
 
@@ -106,7 +111,7 @@ class Chat:
         try:
             if line.strip() and not await carry_out(self, line):
                 await self.say_to_agent(line.strip())
-        except StrataflowError as error:
+        except (StrataflowError, UsageError) as error:
             await self.refuse(error_text(error))
 
     # -- what commands use --------------------------------------------------------------------------------------------

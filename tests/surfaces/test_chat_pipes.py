@@ -69,6 +69,17 @@ def test_a_line_that_fails_is_told_and_the_exit_code_says_so(tmp_path: Path) -> 
     assert (done.returncode, done.stdout) == (0, "A folder.\n")
 
 
+def test_a_call_that_memory_refuses_is_told_and_the_model_goes_on(tmp_path: Path) -> None:
+    turns = patches("c1", session={"working": {"n": 2**70}}), patches("c2", lives={"x": 1}), says("Sorry.")
+    done = chat(chat_command(tmp_path, model=script(tmp_path, *turns)), "Store it")
+    assert (done.returncode, done.stdout) == (0, "Sorry.\n")
+    first, of_first, second, of_second = done.stderr.splitlines()
+    assert first == '[patch_state {"session":{"working":{"n":1180591620717411303424}}}]'
+    assert of_first.startswith("[patch_state: ")
+    assert second == '[patch_state {"lives":{"x":1}}]'
+    assert "lives" in of_second
+
+
 def test_lines_after_quit_are_not_read_and_the_last_needs_no_end(tmp_path: Path) -> None:
     done = chat(chat_command(tmp_path, model=script(tmp_path, says("One."))), "Hello", "/quit", "/nonsense")
     assert (done.returncode, done.stdout) == (0, "One.\n")

@@ -114,17 +114,21 @@ async def test_control_c_stops_the_answer_and_not_the_program(
     monkeypatch.setenv("ANTHROPIC_API_KEY", "a-key-of-nobody")
     halting = Halting()
     memory = Called("c1", "read_state", ('{"path": "effective"}',))
-    plays = (halting, answers(memory), answers(Said("text", ("Here again.",))))
+    plays = (halting, answers(memory), answers(Said("text", ("Here again.",))), answers(Said("text", ("Later.",))))
     async with model_server(*plays) as server, asked_chat(tmp_path, server, wire) as screen:
         await screen.type("Go on for ever")
         await screen.wait_for("Beginning")
+        await screen.type("and say more")
+        await screen.wait_for("(comes after this answer")
         await screen.press("C-c")
         await screen.wait_for("Request was aborted")
+        await screen.wait_for("what you have queued waits for your next line")
         with trio.fail_after(30):
             await halting.was_left.wait()
         await screen.type("Are you there?")
-        seen = await screen.wait_for("Here again.")
+        seen = await screen.wait_for("Later.")
         assert "[read_state" in seen
+        assert seen.index("Here again.") < seen.index("» and say more")
         await screen.wait_for_prompt(">")
         await screen.press("C-c")
         await screen.wait_for("(Ctrl-C once more")
@@ -134,6 +138,26 @@ async def test_control_c_stops_the_answer_and_not_the_program(
         await screen.wait_for("(Ctrl-C once more", count=2)
         await screen.press("C-c")
         await screen.wait_for("[exit 130]")
+
+
+async def test_what_needs_quiet_is_refused_during_an_answer_and_what_does_not_is_done(tmp_path: Path) -> None:
+    halting = Halting()
+    async with model_server(halting) as server, asked_chat(tmp_path, server, "openai-completions") as screen:
+        await screen.press("x")
+        await screen.press("Left")
+        await screen.type("yz")
+        await screen.wait_for("Beginning")
+        await screen.type("/compact")
+        await screen.wait_for("something is under way")
+        await screen.type("/tree nothing")
+        await screen.wait_for("something is under way", count=2)
+        await screen.type("/tree")
+        await screen.wait_for("user xyz")
+        await screen.type("/memory nothing")
+        await screen.wait_for("is not a read path")
+        halting.may_go_on.set()
+        await screen.wait_for("with the end.")
+        await screen.wait_for_prompt(">")
 
 
 async def test_the_end_of_input_during_an_answer_closes_everything(tmp_path: Path) -> None:
