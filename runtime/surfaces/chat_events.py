@@ -22,11 +22,11 @@ class Telling:
     """The listener.
 
     Attributes:
-      typed: how many prompts stand on the screen already, since somebody has just typed them.
+      expects_typed: whether the next message of the user's stands on the screen already, as the line that was typed.
     """
 
     _screen: Screen
-    typed: int = attrs.field(default=0, init=False)
+    expects_typed: bool = attrs.field(default=False, init=False)
 
     async def hear(self, event: AgentEvent, signal: AbortSignal) -> None:
         """Tell one event."""
@@ -68,9 +68,8 @@ class Telling:
         """A message of the user's that has waited is shown when it comes in."""
         if message["role"] != "user":
             return
-        if self.typed:
-            self.typed -= 1
-        else:
+        is_typed, self.expects_typed = self.expects_typed, False
+        if not is_typed:
             await self._screen.say(_short(f"» {_text(message)}"), "dim")
 
 

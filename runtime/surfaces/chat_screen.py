@@ -28,12 +28,14 @@ class Screen:
     """Both streams of a chat.
 
     Attributes:
+      has_prompt: whether a person looks at standard output, and is shown when to type.
       when_lost: called once, when nobody reads what is written any more.
       is_lost: whether that has happened; then nothing is written.
     """
 
     _out: ByteWriter
     _err: ByteWriter
+    has_prompt: bool = True
     when_lost: Callable[[], None] = attrs.field(default=lambda: None, init=False)
     is_lost: bool = attrs.field(default=False, init=False)
     _is_in_line: bool = attrs.field(default=False, init=False)
@@ -61,6 +63,8 @@ class Screen:
 
     async def ask(self) -> None:
         """The prompt of a person who may type now."""
+        if not self.has_prompt:
+            return
         await self.end_line()
         await self._write(self._out, "\n")
         await self.stream(PROMPT)
@@ -92,7 +96,7 @@ def _fit(text: str, style: str | None, stream: TextIO) -> str:
 
 def open_screen() -> Screen:
     """The screen of this process."""
-    return Screen(_writer(1), _writer(2))
+    return Screen(_writer(1), _writer(2), sys.stdout.isatty())
 
 
 def _writer(descriptor: int) -> ByteWriter:

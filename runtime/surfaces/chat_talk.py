@@ -161,7 +161,7 @@ class Chat:
 
     async def _converse(self, text: str) -> None:
         agent = self.agent
-        self.telling.typed += 1
+        self.telling.expects_typed = True
         await agent.prompt(text)
         # What was queued in the moment in which the run ended is not left lying.
         while agent.has_queued_messages and agent.state.error is None and not self._is_stopped:

@@ -10,9 +10,10 @@ import os
 import shlex
 import shutil
 import subprocess
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import attrs
 import pytest
@@ -29,6 +30,7 @@ class Terminal:
     """A running program and its screen."""
 
     _name: str
+    _environment: Mapping[str, str]
     _told: trio.abc.ReceiveStream
 
     async def screen(self) -> str:
@@ -70,7 +72,8 @@ class Terminal:
         return int(found[0])
 
     async def _tmux(self, *arguments: str) -> str:
-        done = await trio.run_process(["tmux", "-L", self._name, *arguments], capture_stdout=True)
+        command = ["tmux", "-L", self._name, *arguments]
+        done = await trio.run_process(command, capture_stdout=True, env=self._environment)
         return done.stdout.decode()
 
 
@@ -83,23 +86,33 @@ async def terminal(command: Sequence[str], folder: Path) -> AsyncIterator[Termin
     settings = folder / "tmux.conf"
     settings.write_text("set -g status off\nset -g history-limit 5000\nset -g default-terminal screen\n")
     line = shlex.join(["sh", "-c", _SHELL, "sh", *command])
-    begin = ["tmux", "-u", "-L", name, "-f", str(settings), "new-session", "-d", "-x", "110", "-y", "40", line]
-    try:
-        await trio.run_process(begin)
-        attach = ["tmux", "-L", name, "-C", "attach"]
-        watcher = await trio.lowlevel.open_process(attach, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    begin = ["-u", "-f", str(settings), "new-session", "-d", "-x", "110", "-y", "40", line]
+    # tmux leaves its socket behind; and a path that is too long for one is no place for it.
+    with TemporaryDirectory(prefix="tmux-") as place:
+        environment = {**os.environ, "TMUX_TMPDIR": place}
         try:
-            assert watcher.stdout is not None
-            yield Terminal(name, watcher.stdout)
+            await trio.run_process(["tmux", "-L", name, *begin], env=environment)
+            async with _watching(["tmux", "-L", name, "-C", "attach"], environment) as told:
+                yield Terminal(name, environment, told)
         finally:
-            watcher.kill()
-            # Shielded so that no process outlives its test; it was killed.
+            # Shielded so that no terminal outlives its test. It ends: the server is told to end all it has.
             with trio.CancelScope(shield=True):
-                await watcher.wait()
-            for stream in (watcher.stdin, watcher.stdout):
-                assert stream is not None
-                await stream.aclose()
+                end = ["tmux", "-L", name, "kill-server"]
+                await trio.run_process(end, check=False, capture_stderr=True, env=environment)
+
+
+@asynccontextmanager
+async def _watching(command: Sequence[str], environment: Mapping[str, str]) -> AsyncIterator[trio.abc.ReceiveStream]:
+    """What a client in control mode is told, for the body."""
+    process = await trio.lowlevel.open_process(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment)
+    assert process.stdin is not None
+    assert process.stdout is not None
+    try:
+        yield process.stdout
     finally:
-        # Shielded so that no terminal outlives its test. It ends: the server is told to end all it has.
+        process.kill()
+        # Shielded so that no process outlives its test; it was killed.
         with trio.CancelScope(shield=True):
-            await trio.run_process(["tmux", "-L", name, "kill-server"], check=False, capture_stderr=True)
+            await process.wait()
+            await process.stdin.aclose()
+            await process.stdout.aclose()

@@ -25,12 +25,13 @@ PIPE_BYTES = 1 << 16
 
 @attrs.define
 class Talk:
-    """A chat that runs, and both ends of its pipes."""
+    """A chat that runs, and both ends of its pipes. ``rest``: what it showed last."""
 
     chat: Chat
     lines: int
     shown: int
     code: int | None = None
+    rest: str = ""
 
     async def type(self, line: str) -> None:
         os.write(self.lines, line.encode() + b"\n")
@@ -60,6 +61,7 @@ async def talking(agent: Agent, *, is_typed: bool = True) -> AsyncIterator[Talk]
         await wait_all_tasks_blocked(0.01)
         yield talk
         os.close(lines_in)
+    talk.rest = talk.seen()
     screen.close()
     reader.close()
     os.close(shown_out)
@@ -107,6 +109,7 @@ async def test_a_tool_that_ignores_the_abort_does_not_keep_the_chat(autojump_clo
     assert talk.code == 0
     roles = [message["role"] for message in agent.state.messages]  # type: ignore[index]
     assert roles == ["user", "assistant", "toolResult", "assistant"]
+    assert talk.rest.endswith(f"{agent.state.error}\n")
 
 
 async def test_a_screen_that_nobody_reads_ends_the_chat_once_and_is_left_in_peace() -> None:
