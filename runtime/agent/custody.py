@@ -4,6 +4,8 @@ Invariants:
   C1  A change of the queues on disk and the one in memory belong together: once the blocking call has ended, memory
       follows without a checkpoint, whatever else is raised.
   C2  Blocking calls run one at a time, in a worker thread, and are never left half-way.
+  C3  What is in the transcript and could not be recorded is recorded before anything else is: the session file is a
+      beginning of the transcript, never one with a gap.
 """
 
 from __future__ import annotations
@@ -42,6 +44,8 @@ class Custody:
     work: Work
     new_id: Callable[[], str]
     queues: Queues = attrs.field(factory=Queues, init=False)
+    # In the transcript, and still to be recorded (C3).
+    _owed: list[AgentMessage] = attrs.field(factory=list, init=False)
     _lock: trio.Lock = attrs.field(factory=trio.Lock, init=False)
     _is_loaded: bool = attrs.field(default=False, init=False)
 
@@ -95,7 +99,33 @@ class Custody:
             arrived()
             return
         file = self.file
-        await self._both(lambda: file.record(message, queue_id), arrived)
+
+        def record() -> None:
+            self._pay(file)
+            file.record(message, queue_id)
+
+        await self._both(record, arrived)
+
+    def owe(self, message: AgentMessage) -> None:
+        """A message is in the transcript that could not be recorded (C3)."""
+        if self.file is not None:
+            self._owed.append(message)
+
+    @property
+    def has_debts(self) -> bool:
+        """Whether anything is owed."""
+        return bool(self._owed)
+
+    async def pay(self) -> None:
+        """Record what could not be recorded before. Cancelled: what was recorded is known to be."""
+        file = self.file
+        if file is not None and self._owed:
+            await self._both(lambda: self._pay(file), lambda: None)
+
+    def _pay(self, file: QueueFile) -> None:
+        while self._owed:
+            file.record(self._owed[0], None)
+            del self._owed[0]
 
     async def _both(self, on_disk: Callable[[], Any], in_memory: Callable[[], None]) -> None:
         is_done = False

@@ -9,7 +9,7 @@ from typing import Protocol, TypeAlias
 from .messages import AgentMessage, AssistantMessage, LlmMessage, only_llm
 from .signals import AbortSignal
 from .step_types import Begin
-from .tools import Block, Listener, Tool, ToolCallContext
+from .tools import Block, Listener, ResultChange, Tool, ToolCallContext
 
 # One run, from these messages until it has settled.
 Live: TypeAlias = Callable[[Begin], Awaitable[None]]
@@ -29,6 +29,9 @@ class HostRun(Protocol):
 
     async def before_tool_call(self, context: ToolCallContext) -> Block | None:
         """Whether a call may run: the barrier. Before the user's own hook. Raising blocks the call with the text."""
+
+    async def after_tool_call(self, context: ToolCallContext) -> ResultChange | None:
+        """What becomes of the result of a call that was run. Before the user's own hook. Raising makes it an error."""
 
     async def accept_answer(self, answer: AssistantMessage) -> None:
         """The run has come to its answer. Before ``agent_end``."""
@@ -110,6 +113,10 @@ class NoHostRun:
 
     async def before_tool_call(self, context: ToolCallContext) -> Block | None:
         """It may run."""
+        return None
+
+    async def after_tool_call(self, context: ToolCallContext) -> ResultChange | None:
+        """As it is."""
         return None
 
     async def accept_answer(self, answer: AssistantMessage) -> None:

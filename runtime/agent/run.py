@@ -204,6 +204,7 @@ class AgentRun:
                 if isinstance(effect, Keep) and self._context[-1:] != [effect.message]:
                     self._context.append(effect.message)
                     self.shown._append(effect.message)
+                    self.custody.owe(effect.message)
 
     async def _last_words(self) -> None:
         """The run is being cancelled: the transcript ends as that of an aborted one (R1)."""

@@ -105,8 +105,9 @@ class ToolCalls:
         except Exception as error:
             result, is_error = error_result(text_of(error)), True
         is_running = False
-        hook = self.options.after_tool_call
-        if hook is not None:
+        for hook in (self.host.after_tool_call, self.options.after_tool_call):
+            if hook is None:
+                continue
             context = ToolCallContext(self.answer, block, arguments, self.context, self.signal, result, is_error)
             try:
                 result, is_error = changed(result, is_error, await settled(hook(context)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import statistics
 import time
 from collections.abc import AsyncIterator
@@ -9,7 +10,9 @@ from contextlib import asynccontextmanager
 
 import trio
 
+from ...store import Durability
 from ..agent import Agent, Model, ModelRequest, StreamEvent, StreamOptions, Tool
+from ..opening import open_runtime
 from .children import run_children
 from .figures import Figure, at_most
 from .rates import Progress
@@ -60,6 +63,16 @@ def agents(folder: str, scale: Scale, progress: Progress) -> list[Figure]:
             found.append(trio.run(_turns, tools, scale.round_s) / turns)
         ours = statistics.median(found) * 1e3
         figures.append(Figure(f"an agent's overhead a turn, {name}", "ms", ours, reach))
+    levels: tuple[Durability, ...] = ("process", "power")
+    for level in levels:
+        found = []
+        for round_number in range(scale.rounds):
+            progress(f"round {round_number + 1} of {scale.rounds}, with a session, level {level}")
+            place = os.path.join(folder, f"wired-{level}-{round_number}")
+            found.append(trio.run(_wired_turns, place, level, scale.round_s))
+        note = "a prompt, its answer, and both as memory; two entries of the session file and two commits"
+        name = f"an agent's overhead a turn, with memory and session file, level {level}"
+        figures.append(Figure(name, "ms", statistics.median(found) * 1e3, note=note))
     progress(f"{IDLE_AGENTS:,} idle agents for {scale.idle_s:g} s")
     (idle,) = run_children("idle_agents", [{"seconds": scale.idle_s, "agents": IDLE_AGENTS}])
     note = f"{idle['grown_bytes'] / IDLE_AGENTS / KIB:.1f} KiB each; {idle['before_bytes'] / MIB:.0f} MiB without them"
@@ -79,6 +92,22 @@ async def _turns(tools: int, seconds: float) -> float:
         await agent.prompt("go")
         count += 1
     return took / count
+
+
+async def _wired_turns(folder: str, level: Durability, seconds: float) -> float:
+    """Seconds a prompt of an agent with a session."""
+    async with open_runtime(folder, durability=level) as runtime:
+        session = await runtime.open_session("/project", "bench", "active", tree=True)
+        count, before = 0, 0.0
+        async with Agent(session=session, stream_fn=_at_once) as agent:
+            while not count or time.perf_counter() - before < seconds:
+                await agent.prompt("go")
+                assert agent.state.error is None, agent.state.error
+                if len(agent.state.messages) > 2 * _PROMPTS:
+                    agent.replace_messages(agent.state.messages[-2:])
+                before = before or time.perf_counter()  # the first one makes what the others find
+                count += 1
+            return (time.perf_counter() - before) / max(1, count - 1)
 
 
 async def used_agents(count: int) -> list[Agent]:

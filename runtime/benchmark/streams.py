@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 import trio
 
+from ..agent import Agent, AgentEvent
 from ..agent.model_stream import Model, ModelRequest
 from ..models import ModelClient, open_model_client
 from ..models.client import KEPT_CONNECTIONS_MAX
@@ -57,10 +58,11 @@ async def _measure(base_url: str, scale: Scale, progress: Progress) -> list[Figu
     import httpx
 
     limits = httpx.Limits(max_connections=None, max_keepalive_connections=KEPT_CONNECTIONS_MAX)
-    took: dict[str, list[_Took]] = {"client": [], "bare": [], "lines": []}
+    took: dict[str, list[_Took]] = {"client": [], "agents": [], "bare": [], "lines": []}
     async with open_model_client() as client, httpx.AsyncClient(timeout=None, limits=limits) as http:
         asks: dict[str, Ask] = {
             "client": functools.partial(_through_client, client, base_url),
+            "agents": functools.partial(_through_agent, client, base_url),
             "bare": functools.partial(_bare, http, base_url),
             "lines": functools.partial(_lines, http, base_url),
         }
@@ -70,11 +72,17 @@ async def _measure(base_url: str, scale: Scale, progress: Progress) -> list[Figu
                 found = await _all(ask, scale)
                 if round_number >= 0:
                     took[name].append(found)
-    name = f"{scale.streams} answers of {scale.pieces} pieces at once, the peer a bare loop over httpx"
-    return [
-        _figure(name, [[each.seconds for each in rounds] for rounds in took.values()], scale),
-        _figure("processor time of that", [[each.processor_s for each in rounds] for rounds in took.values()], scale),
-    ]
+    whole = f"{scale.streams} {{}} of {scale.pieces} pieces at once, the peer a bare loop over httpx"
+    figures = []
+    for ours, name in (("client", "answers"), ("agents", "agents that stream answers")):
+        rounds = [took[side] for side in (ours, "bare", "lines")]
+        seconds = [[each.seconds for each in side] for side in rounds]
+        used = [[each.processor_s for each in side] for side in rounds]
+        figures += [
+            _figure(whole.format(name), seconds, scale),
+            _figure(f"processor time of {name}", used, scale),
+        ]
+    return figures
 
 
 def _figure(name: str, took: Sequence[Sequence[float]], scale: Scale) -> Figure:
@@ -110,6 +118,20 @@ async def _through_client(client: ModelClient, base_url: str) -> int:
         async for event in events:
             if event["type"] == "text_delta":
                 count += 1
+    return count
+
+
+async def _through_agent(client: ModelClient, base_url: str) -> int:
+    count = 0
+
+    def listen(event: AgentEvent, signal: object) -> None:
+        nonlocal count
+        if event["type"] == "message_update" and event["assistantMessageEvent"]["type"] == "text_delta":
+            count += 1
+
+    agent = Agent(model=Model("m", "bench", "openai-completions", base_url=base_url), stream_fn=client)
+    agent.subscribe(listen)
+    await agent.prompt("go")
     return count
 
 

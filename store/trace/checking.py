@@ -52,10 +52,11 @@ def check_session(seams: TraceSeams, path: str) -> list[Finding]:
 
 @attrs.frozen
 class _Call:
-    """A tool call that waits for its result."""
+    """A tool call that waits for its result. ``is_due``: not of an answer that broke off, whose calls nobody runs."""
 
     line: int
     name: str
+    is_due: bool
 
 
 @final
@@ -129,7 +130,9 @@ class _Checker:
     def _note_message(self, place: int, number: int, found: Entry) -> None:
         kind = kind_of(found)
         if kind == "message:assistant":
-            calls = {call_id: _Call(number, name) for call_id, name in _calls_in(found["message"].get("content"))}
+            message = found["message"]
+            is_due = message.get("stopReason") not in ("error", "aborted")
+            calls = {call_id: _Call(number, name, is_due) for call_id, name in _calls_in(message.get("content"))}
             if calls:
                 self._calls[place] = calls
         elif kind == "message:toolResult" and type(call_id := found["message"].get("toolCallId")) is str:
@@ -148,6 +151,8 @@ class _Checker:
             self._answer(place, call_id)
         for calls in self._calls.values():
             for call_id, call in calls.items():
+                if not call.is_due:
+                    continue
                 words = f"the call {shown(call_id)} of {shown(call.name)} has no result; a model may refuse the session"
                 self.say("warning", "call-without-result", call.line, words)
         for line, what, target in self._targets:

@@ -9,7 +9,9 @@ operation of the disk the machine is looked at as it would be after ``kill -9``;
 
 from __future__ import annotations
 
+import errno
 from collections import Counter
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -19,7 +21,7 @@ from kit.cancelling import every_cancellation
 from kit.holds import holds
 from kit.simulated_runtimes import run_seeded
 from kit.wired_agents import Wired, is_ours, lines_of, wired
-from strataflow.runtime import Mode
+from strataflow.runtime import Mode, StoreError
 from strataflow.runtime.simulation.seams import SimulatedMachine
 
 PATCH = {"type": "toolCall", "id": "call_9", "name": "patch_state", "arguments": {"session": {"working": {"n": 1}}}}
@@ -125,3 +127,29 @@ def test_whatever_a_dead_process_left_is_gone_on_with(fate: str) -> None:
         except BaseException as error:
             error.add_note(f"before operation {number}, {what}; notes {noted}")
             raise
+
+
+@pytest.mark.parametrize("failures", [1, 2, 3])
+@holds("host 5.8.3")
+def test_a_full_disk_at_any_entry_leaves_no_gap_in_the_session_file(failures: int) -> None:
+    for first in range(2, 30):
+        machine, appended = SimulatedMachine(first), [0]
+
+        def fail(name: str, path: str, first: int = first, appended: list[int] = appended) -> None:
+            if name == "append" and path.endswith("_main.jsonl"):
+                appended[0] += 1
+                if first <= appended[0] < first + failures:
+                    raise OSError(errno.ENOSPC, "no space left")
+
+        async def body(machine: SimulatedMachine = machine) -> None:
+            async with wired(machine, [*TURNS, *TURNS], tools=[tool("quick")]) as found:
+                for prompt in ("go", "on", "and on", "still", "the end"):
+                    with suppress(StoreError):
+                        await found.agent.prompt(prompt)
+                assert found.agent.state.error is None
+                check_well_formed(found.agent.state.messages)
+                check_ended([found], machine)
+
+        machine.disk.before_operation = fail
+        run_seeded(1, body)
+        assert appended[0] >= first

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Callable
 from typing import Any
 
 import attrs
 import trio
 
 from kit.agents import check_well_formed, says, text_of
+from kit.wired_agents import machine_clock
 from strataflow.agent import Agent, Model, scripted_model
 from strataflow.simulation import Process
 from strataflow.store import StrataflowError
@@ -22,19 +22,6 @@ CWD = "/project"
 FAUX = Model("faux-1", "faux", "faux", context_window=128_000)
 _PATIENCE_S = 0.05
 _PAUSES_S = (0.0, 0.0, 0.002, 0.3, 2.5)
-
-
-@attrs.frozen
-class ClockOf:
-    """The clock of a simulated process, for its model."""
-
-    now_ms: Callable[[], int]
-
-    def wall_ms(self) -> int:
-        return self.now_ms()
-
-    def monotonic_s(self) -> float:
-        return trio.current_time()
 
 
 @attrs.define
@@ -73,7 +60,7 @@ class SimulatedAgents:
 
     async def _talk(self, process: Process, number: int, told: Told, chance: random.Random) -> None:
         session: Any = await process.open_session(CWD, f"agent-{number}", "active", tree=True)
-        clock = ClockOf(session.tree._tree.tree.seams.now_ms)
+        clock = machine_clock(session)
 
         def model(known: Any, request: Any, options: Any) -> Any:
             turn = _turn(request.messages, number, len(told.answers), chance)

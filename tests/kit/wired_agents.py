@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
 import attrs
+import trio
 
 from kit.agents import text_of
 from kit.simulated_runtimes import simulated
@@ -64,6 +65,24 @@ def lines_of(machine: SimulatedMachine, session: Session) -> list[dict[str, Any]
     return [json.loads(line) for line in data.split(b"\n") if line]
 
 
+@attrs.frozen
+class ClockOf:
+    """The clock of a simulated process, for its model."""
+
+    now_ms: Callable[[], int]
+
+    def wall_ms(self) -> int:
+        return self.now_ms()
+
+    def monotonic_s(self) -> float:
+        return trio.current_time()
+
+
+def machine_clock(session: Any) -> ClockOf | None:
+    """The clock that a session's tree has; None without a tree."""
+    return None if session.tree is None else ClockOf(session.tree._tree.tree.seams.now_ms)
+
+
 @asynccontextmanager
 async def wired(
     machine: SimulatedMachine,
@@ -78,7 +97,8 @@ async def wired(
     """An agent whose model plays these turns."""
     async with simulated(machine, process) as runtime:
         session = await runtime.open_session("/project", session_id, mode, tree=tree)
-        model = scripted_model(list(turns))
+        # Answers and entries have the same clock, so that what is older can be told.
+        model = scripted_model(list(turns), clock=machine_clock(session))
         agent = Agent(**{"session": session, "model": SCRIPTED, "stream_fn": model, **options})
         found = Wired(machine, session, agent, model)
         agent.subscribe(found.listen)

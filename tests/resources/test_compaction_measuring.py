@@ -140,6 +140,20 @@ def test_the_kept_part_never_begins_with_a_tool_result(keep: int) -> None:
     assert path[cut.first_kept]["message"]["role"] != "toolResult"
 
 
+def test_settings_in_front_of_a_custom_message_stay_with_it() -> None:
+    note = {"type": "custom_message", "customType": "c", "content": "n", "display": True}
+    path = entries(user("u" * 400), answer("a" * 400), {"type": "model_change"}, note, answer("b" * 400))
+    assert find_cut(path, 0, 4, 1) == Cut(1, 0)
+    assert find_cut(path, 2, 5, 100) == Cut(2, 2)
+
+
+def test_what_an_earlier_compaction_kept_nothing_of_is_not_looked_at_again() -> None:
+    earlier = {"type": "compaction", "summary": "S", "firstKeptEntryId": "gone", "tokensBefore": 1}
+    plan = _plan(entries(user("u"), earlier, {"type": "label", "targetId": "e01"}), 100)
+    assert plan is not None
+    assert (plan.first_kept_entry_id, plan.is_empty) == ("e03", True)
+
+
 # -- text -----------------------------------------------------------------------------------------------------------
 
 

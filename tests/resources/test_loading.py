@@ -69,15 +69,19 @@ def test_a_context_file_that_cannot_be_read_is_told_and_the_next_is_tried(tmp_pa
     plant(tmp_path, {"w/CLAUDE.md": "OTHER"})
     (tmp_path / "w" / "AGENTS.md").mkdir()
     (tmp_path / "w" / "AGENTS.MD").symlink_to("nowhere")
-    found, diagnoses = find_context_files(f"{tmp_path}/w", f"{tmp_path}/w")
+    (tmp_path / "agent").mkdir()
+    os.mkfifo(tmp_path / "agent" / "AGENTS.md")
+    found, diagnoses = find_context_files(f"{tmp_path}/w", f"{tmp_path}/agent")
     assert [file.content for file in found if file.path.startswith(f"{tmp_path}/")] == ["OTHER"]
     told = [(one.kind, one.path, one.message) for one in diagnoses if one.path.startswith(str(tmp_path))]
     assert [(kind, Path(path).name) for kind, path, _ in told] == [
         ("unreadable", "AGENTS.md"),
+        ("unreadable", "AGENTS.md"),
         ("unreadable", "AGENTS.MD"),
     ]
-    assert told[0][2].endswith("Is a directory")
-    assert "leads nowhere" in told[1][2]
+    assert "no regular file" in told[0][2]
+    assert told[1][2].endswith("Is a directory")
+    assert "leads nowhere" in told[2][2]
 
 
 @holds("AC-135", "AC-136")
@@ -167,6 +171,11 @@ async def test_one_call_loads_everything_for_an_agent(tmp_path: Path) -> None:
     assert resources.expand("/other") == "/other"
 
 
+async def test_places_that_are_not_there_are_no_trouble(tmp_path: Path) -> None:
+    resources = await _load(tmp_path, has_context_files=False)
+    assert resources == Resources(f"{tmp_path}/w")
+
+
 async def test_texts_of_the_prompt_may_be_given_or_be_files(tmp_path: Path) -> None:
     plant(tmp_path, {"w/base.txt": "FROM A FILE", "w/.pi/SYSTEM.md": "not asked"})
     given = await _load(tmp_path, base="base.txt", appended=["one", "base.txt", "", "a\nb"])
@@ -211,10 +220,12 @@ async def test_discovery_can_be_switched_off_and_what_is_given_still_loads(tmp_p
 async def test_loading_can_be_cancelled_while_a_folder_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     entered, release = trio.Event(), threading.Event()
     token = trio.lowlevel.current_trio_token()
+    ended: list[str] = []
 
     def hanging(path: str) -> list[str]:
         token.run_sync_soon(entered.set)
         release.wait(30)
+        ended.append(path)
         return []
 
     plant(tmp_path, {"w/.pi/skills/x/SKILL.md": skill_text()})
@@ -224,5 +235,6 @@ async def test_loading_can_be_cancelled_while_a_folder_hangs(tmp_path: Path, mon
             nursery.start_soon(_load, tmp_path)
             await entered.wait()
             nursery.cancel_scope.cancel()
+        assert ended == [], "the call waited for a thread that hangs"
     finally:
         release.set()

@@ -138,7 +138,9 @@ def test_a_file_reached_by_several_links_is_one_skill(tmp_path: Path) -> None:
     plant(tmp_path, {"real/a/SKILL.md": skill_text()})
     (tmp_path / "linked").symlink_to("real")
     (tmp_path / "real" / "b").symlink_to("a")
+    # Two of them: whoever walked in circles would do so in more ways than can be walked.
     (tmp_path / "real" / "loop").symlink_to(".")
+    (tmp_path / "real" / "other-loop").symlink_to("../real")
     (tmp_path / "real" / "broken").symlink_to("nowhere")
     skills, diagnoses = _scan(tmp_path, "linked", "real")
     assert [skill.path for skill in skills] == [f"{tmp_path}/linked/a/SKILL.md"]

@@ -165,6 +165,9 @@ class WritesDown(NoHost, NoHostRun):
         self.notes.append(context.call["name"])
         return Block("the barrier is down") if context.call["name"] == "forbidden" else None
 
+    async def after_tool_call(self, context: ToolCallContext) -> Any:
+        return {"details": "seen"} if context.result else None
+
     async def accept_answer(self, answer: Any) -> None:
         self.notes.append("accepted")
 
@@ -197,6 +200,8 @@ async def test_a_host_joins_a_run_at_its_places_and_leaves_it_at_the_end(autojum
         "left",
     ]
     assert transcript(agent)[2:4] == ["toolResult: remember done", "toolResult: the barrier is down"]
+    seen: Any = agent.state.messages[2]
+    assert seen["details"] == "seen"
     model: Any = agent.stream_fn
     assert [request.system_prompt for request in model.requests] == ["Be brief. And remember."] * 2
     assert [each["name"] for each in model.requests[0].tools] == ["remember", "forbidden"]
@@ -212,5 +217,5 @@ async def test_a_host_is_left_when_its_run_is_cancelled_or_fails(autojump_clock:
     assert host.notes == [("run", 1), "request", "left"]
     agent.convert_to_llm = lambda messages: 1 / 0  # type: ignore[assignment, return-value]
     await agent.prompt("go")
-    assert host.notes[3:] == [("run", 1), "left"]
+    assert host.notes[3:] == [("run", 1), "request", "left"]
     assert isinstance(agent, Agent)

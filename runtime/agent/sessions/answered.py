@@ -5,6 +5,7 @@ Asking and answering are one step here, since the agent is the host: there is no
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import final
 
@@ -78,11 +79,12 @@ async def compact_answered(answered: Answered, compacting: Compacting, answer: A
     Cancelled: nothing was appended, or the next prompt finds that it was.
     """
     conversation = compacting.conversation
-    messages = [json_of(message) for message in conversation.state.messages]
-    situation = None if answer is None else answered.situation(answer, sum(map(estimate_tokens, messages)))
-    # Without a branch only what it does not depend on is judged: most runs are refused here, and no file is read.
+    # Most runs are refused for something that needs neither a look at the messages nor at the file.
+    situation = None if answer is None else answered.situation(answer, sys.maxsize)
     if situation is None or ask_compaction(answered.compactor, situation, (), "")[1] != "answer":
         return
+    estimates = (estimate_tokens(json_of(message)) for message in conversation.state.messages)
+    situation = attrs.evolve(situation, transcript_tokens=sum(estimates))
 
     def compact(tree: TraceTree) -> Compaction | None:
         branch = tree.get_branch()

@@ -169,7 +169,10 @@ class SessionHost:
     # -- the parts of it ----------------------------------------------------------------------------------------------
 
     async def get_ready(self) -> None:
-        """Before anything that records: follow the tree, record what was said beside, and the settings."""
+        """Before anything that records: what could not be, follow the tree, what was said beside, the settings."""
+        if self.agent._custody.has_debts:
+            await self.agent._custody.pay()
+            self.conversation.note_leaf()
         await self.conversation.follow()
         await self.conversation.record_beside()
         changed = await self.conversation.record_settings()

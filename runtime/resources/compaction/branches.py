@@ -8,7 +8,7 @@ import attrs
 
 from .entries import Entry, message_of, role_of
 from .file_lists import FileOperations, operations_of_messages, operations_of_summary
-from .serialising import serialise_conversation
+from .serialising import has_words
 from .tokens import Message, estimate_tokens
 
 CONTEXT_WINDOW_UNKNOWN = 128_000
@@ -49,7 +49,7 @@ class BranchMaterial:
     @property
     def has_words(self) -> bool:
         """Whether there is anything to sum up."""
-        return bool(serialise_conversation(self.messages))
+        return has_words(self.messages)
 
     def summary(self, answer: str) -> str:
         """The text of the entry, from a model's answer."""

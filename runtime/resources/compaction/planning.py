@@ -11,7 +11,7 @@ from .cutting import find_cut
 from .entries import Entry, message_of
 from .file_lists import FileOperations, operations_of_messages, operations_of_summary, without_lists
 from .requests import SummaryRequest, history_request, turn_request
-from .serialising import serialise_conversation
+from .serialising import has_words
 from .tokens import Message, estimate_context
 
 RESERVE_TOKENS = 16384
@@ -55,14 +55,14 @@ class CompactionPlan:
     @property
     def is_empty(self) -> bool:
         """Whether there are no words to sum up."""
-        return not _has_words(self.history) and not _has_words(self.turn_prefix)
+        return not has_words(self.history) and not has_words(self.turn_prefix)
 
     def requests(self, settings: CompactionSettings, instructions: str | None, now_ms: int) -> list[SummaryRequest]:
         """What to ask a model: for the history, for the split turn, or both. The answers go to ``summary``."""
         reserved, found = settings.reserve_tokens, []
-        if _has_words(self.history):
+        if has_words(self.history):
             found.append(history_request(self.history, self.previous_summary, instructions, reserved, now_ms))
-        if _has_words(self.turn_prefix):
+        if has_words(self.turn_prefix):
             found.append(turn_request(self.turn_prefix, reserved, now_ms))
         return found
 
@@ -70,13 +70,9 @@ class CompactionPlan:
         """The text of the compaction, from the answers to ``requests`` in their order."""
         # Where one turn is all there is, what an earlier summary knew must not get lost.
         earlier = without_lists(self.previous_summary or "") or _NO_HISTORY
-        history = answers[0] if _has_words(self.history) else earlier
-        turn = f"\n\n---\n\n{_TURN_HEADING}\n\n{answers[-1]}" if _has_words(self.turn_prefix) else ""
+        history = answers[0] if has_words(self.history) else earlier
+        turn = f"\n\n---\n\n{_TURN_HEADING}\n\n{answers[-1]}" if has_words(self.turn_prefix) else ""
         return history + turn + self.files.text()
-
-
-def _has_words(messages: Sequence[Message]) -> bool:
-    return bool(serialise_conversation(messages))
 
 
 def plan_compaction(

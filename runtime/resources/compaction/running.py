@@ -68,20 +68,22 @@ async def compact_session(
     Cancellation: nothing was appended.
     """
     settings = settings or CompactionSettings()
-    path, plan = await on_tree(partial(_look, tree, settings))
-    requests = plan.requests(settings, instructions, time.time_ns() // 1_000_000)
+    # The requests are made there too: to write out a long session takes longer than a loop should stand still.
+    path, plan, requests = await on_tree(partial(_look, tree, settings, instructions))
     answers = await _answers(summarizer, requests)
     return await on_tree(partial(_store, tree, path, plan, answers))
 
 
-def _look(tree: SummarisedTree, settings: CompactionSettings) -> tuple[Sequence[Entry], CompactionPlan]:
+def _look(
+    tree: SummarisedTree, settings: CompactionSettings, instructions: str | None
+) -> tuple[Sequence[Entry], CompactionPlan, Sequence[SummaryRequest]]:
     path = tree.get_branch()
     plan = plan_compaction(path, tree.build_session_context().messages, settings)
     if plan is None and path:
         raise CompactionError("E_NOTHING", "Already compacted")
     if plan is None or plan.is_empty:
         raise CompactionError("E_NOTHING", "Nothing to compact: what there is would be kept")
-    return path, plan
+    return path, plan, plan.requests(settings, instructions, time.time_ns() // 1_000_000)
 
 
 async def _answers(summarizer: Summarizer, requests: Sequence[SummaryRequest]) -> list[Summary]:

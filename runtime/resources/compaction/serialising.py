@@ -17,6 +17,11 @@ def serialise_conversation(messages: Sequence[Mapping[str, Any]]) -> str:
     return "\n\n".join(part for message in convert_to_llm(messages) for part in _parts(message))
 
 
+def has_words(messages: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether that text is not empty, found out without making it."""
+    return any(True for given in messages for message in convert_to_llm([given]) for _ in _parts(message))
+
+
 def _parts(message: Mapping[str, Any]) -> Iterator[str]:
     blocks = blocks_of(message)
     match message["role"]:
