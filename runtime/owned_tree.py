@@ -10,6 +10,7 @@ import attrs
 from ..actors import ActorRef, MoveTree, TreeCell
 from ..store.trace import ABSENT, Entry, SessionContext, TraceTree
 from .call_arguments import copied
+from .session_outline import OutlineRow, outline
 
 T = TypeVar("T")
 
@@ -105,6 +106,10 @@ class OwnedTreeReading:
     async def build_context_entries(self, leaf_id: str | None = None) -> list[Entry]:
         """The entries that count there: the latest compaction, what it kept, and all that came later."""
         return await self._ask(lambda tree: tree.build_context_entries(leaf_id))
+
+    async def outline(self) -> list[OutlineRow]:
+        """All entries as rows for a person, from the roots down; at a fork each way is one step deeper."""
+        return await self._ask(lambda tree: list(outline(tree)))
 
     async def export_branch(self, path: str, from_id: str | None = None) -> int:
         """Write the path to an entry (default: the leaf) as a session file of one chain; how many entries."""

@@ -7,8 +7,7 @@ from typing import Any, Final, final
 
 import attrs
 
-from ..store.trace import parent_of, text_of
-from .session_trees import SessionTree
+from ..store.trace import TraceTree, parent_of, text_of
 
 OUTLINE_CHARS: Final = 80
 _SAID_BY = {
@@ -42,7 +41,7 @@ class OutlineRow:
     is_leaf: bool
 
 
-def outline(tree: SessionTree) -> Iterator[OutlineRow]:
+def outline(tree: TraceTree) -> Iterator[OutlineRow]:
     """All entries from the roots down; at a fork each way is one step deeper, the oldest first."""
     rows: dict[str, tuple[str, str]] = {}
     parents: dict[str, str | None] = {}

@@ -10,6 +10,7 @@ import attrs
 from ...store.trace import ABSENT, Entry, SessionContext
 from .. import owned_tree
 from ..call_arguments import copied
+from ..session_outline import OutlineRow
 from .bridge import Bridge
 
 T = TypeVar("T")
@@ -96,6 +97,10 @@ class OwnedTreeReading:
     async def build_context_entries(self, leaf_id: str | None = None) -> list[Entry]:
         """See there."""
         return await self._call(lambda: self._inner.build_context_entries(leaf_id))
+
+    async def outline(self) -> list[OutlineRow]:
+        """See there."""
+        return await self._call(lambda: self._inner.outline())
 
     async def export_branch(self, path: str, from_id: str | None = None) -> int:
         """See there."""

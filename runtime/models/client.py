@@ -10,10 +10,11 @@ from typing import Final, final
 import attrs
 
 from ..agent.model_stream import Model, ModelRequest, StreamEvent, StreamOptions
-from .access import ADDRESS_RULE, is_address
-from .errors import ModelError
+from .access import ADDRESS_RULE, access_of, is_address
+from .errors import CallFailed, ModelError
 from .failures import RETRIES_DEFAULT
 from .http_call import Call, Means, ModelPatience, ModelRetry
+from .wires import wire_of
 
 # Connections that wait to be used again. The HTTP library looks through all of them at each call.
 KEPT_CONNECTIONS_MAX: Final = 20
@@ -40,6 +41,19 @@ class ModelClient:
         Leaving the block closes the connection if the answer has not ended.
         """
         return Call(self._means, model, request, options or StreamOptions())
+
+    def check(self, model: Model) -> None:
+        """Say whether ``model`` can be asked from here, before anything depends on it. Nothing is sent.
+
+        Raises:
+          ModelError: E_MODEL_ACCESS: no key or address for it, or one that can not be used; or nobody here speaks its
+            wire format.
+        """
+        means = self._means
+        try:
+            access_of(model, means.api_key, means.base_url, means.environment, wire_of(model).path)
+        except CallFailed as failure:
+            raise ModelError("E_MODEL_ACCESS", failure.text, provider=model.provider) from None
 
 
 @asynccontextmanager

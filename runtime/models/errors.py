@@ -11,7 +11,7 @@ class ModelError(StrataflowError):
     Correct the call. That a call of a model failed is no such error: it is the ``error`` event of its answer.
     """
 
-    codes = frozenset("E_MODEL E_MODEL_SHAPE E_MODEL_EXTRA E_MODEL_ADDRESS".split())
+    codes = frozenset("E_MODEL E_MODEL_SHAPE E_MODEL_EXTRA E_MODEL_ADDRESS E_MODEL_ACCESS".split())
 
 
 class CallFailed(Exception):

@@ -12,6 +12,7 @@ from . import (
     artifacts_command,
     backup_command,
     bench_command,
+    chat_command,
     checkpoint_command,
     demo_command,
     doctor_command,
@@ -31,6 +32,7 @@ from .terminal import say_any_text
 _INTERRUPTED = 130
 COMMANDS = (
     demo_command,
+    chat_command,
     tools_command,
     read_command,
     patch_command,

@@ -13,6 +13,7 @@ from .. import SessionFolder, SessionInfo, SessionTree, described, outline, repa
 from .exits import ExitCode
 from .options import json_option, working_folder
 from .terminal import Progress, print_json, styled
+from .tree_lines import tree_line
 
 _STYLES = {"problem": "red", "warning": "yellow", "note": "cyan"}
 
@@ -98,11 +99,7 @@ def tree(arguments: argparse.Namespace) -> int:
         if arguments.json:
             print_json(attrs.asdict(row))
             continue
-        mark = "*" if row.is_leaf else "|" if row.is_on_branch else " "
-        label = styled(f" [{row.label}]", "yellow") if row.label else ""
-        print(
-            f"{mark} {'  ' * row.depth}{styled(row.id, 'bold')} {styled(row.kind, 'cyan')}{label} {row.text}".rstrip()
-        )
+        print(tree_line(row, styled))
     return ExitCode.OK
 
 

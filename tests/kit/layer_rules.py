@@ -3,7 +3,7 @@
 ::
 
     src/strataflow   the face: doors of the three layers
-    runtime/surfaces the doors of runtime and simulator (parse, call, print)
+    runtime/surfaces the doors of runtime, simulator, agent and resources (parse, call, print)
     runtime          doors of store and actors     (assembly)
     runtime/resources its pure modules, and runtime/resources/compaction, are pure and may serve the agent's step
     actors           the store's doors             (trio begins here; no files, no processes)
@@ -107,7 +107,7 @@ RUNTIME = Layer(
 )
 SURFACES = Layer(
     "surfaces",
-    frozenset({_RUNTIME, _SIMULATION}),
+    frozenset({_RUNTIME, _SIMULATION, f"{_RUNTIME}.agent", f"{_RUNTIME}.resources"}),
     frozenset({SURFACES_PACKAGE}),
     frozenset({"trio", "attrs"}),
     refused=frozenset({"sqlite3"}),

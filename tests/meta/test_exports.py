@@ -48,6 +48,7 @@ PUBLIC_NAMES = {
     "NativeCompaction",
     "Outcome",
     "PackagedSkill",
+    "OutlineRow",
     "OwnedTree",
     "PrefixDeparture",
     "PrefixReport",
