@@ -30,6 +30,7 @@ import attrs
 
 from ...store import Disk, StoreError
 from .messages import AgentMessage, json_of
+from .queues import LANES
 from .recording import NewEntry, recorded_as
 from .step_types import Lane
 
@@ -226,8 +227,21 @@ def _entries(data: bytes) -> list[dict[str, Any]]:
     for line in data.split(b"\n"):
         try:
             entry = json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):
             continue  # K4
-        if isinstance(entry, dict) and not entry.keys().isdisjoint(("queued", "taking", "gone")):
+        if isinstance(entry, dict) and _is_ours(entry):
             found.append(entry)
     return found
+
+
+def _is_ours(entry: Mapping[str, Any]) -> bool:
+    """Whether a line is one that this module writes. What others have put into the file is passed over."""
+    match entry:
+        case {"queued": str(), "lane": lane, "message": {"role": str()}}:
+            return lane in LANES
+        case {"taking": str(), "entry": str()}:
+            return True
+        case {"gone": list(ids)}:
+            return all(isinstance(queue_id, str) for queue_id in ids)
+        case _:
+            return False

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import errno
 import itertools
+import json
 import os
 from collections import Counter
 from functools import partial
@@ -198,3 +199,23 @@ async def test_a_queue_that_can_not_be_let_go_now_is_let_go_with_the_next_messag
     assert agent.state.error is None
     assert [text_of(message) for message in session.messages()][:2] == ["user: go", "user: S"]
     assert not os.path.exists(path + QUEUE_SUFFIX)
+
+
+async def test_lines_of_others_in_the_file_of_a_queue_are_passed_over(tmp_path: Path, autojump_clock: Any) -> None:
+    path = tmp_path / "s.jsonl"
+    message: dict[str, Any] = {"role": "user", "content": "mine", "timestamp": 1}
+    odd = [{"queued": "x"}, {"queued": ["x"], "lane": "steering", "message": message}, {"taking": "q", "entry": {}}]
+    odd += [{"queued": "x", "lane": "other", "message": message}, {"queued": "x", "lane": "steering", "message": {}}]
+    odd += [{"gone": 1}, {"gone": [["q"]]}, {"taking": "q"}, {}]
+    lines = [
+        *map(json.dumps, odd),
+        "[" * 100_000,
+        "no JSON",
+        json.dumps({"queued": "q", "lane": "steering", "message": message}),
+    ]
+    (tmp_path / f"s.jsonl{QUEUE_SUFFIX}").write_text("\n".join([*lines, *map(json.dumps, odd), ""]))
+    agent, session = agent_on(str(path), RealDisk())
+    async with agent:
+        assert agent.queued("steering") == [message]
+        await agent.prompt("go")
+    assert [text_of(message) for message in session.messages()][:2] == ["user: go", "user: mine"]
