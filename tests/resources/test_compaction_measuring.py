@@ -68,6 +68,11 @@ def test_a_context_is_what_was_counted_and_estimates_for_the_rest(case: dict[str
     )
 
 
+@pytest.mark.parametrize("odd", ["5", None, [], {}])
+def test_what_is_no_number_in_a_usage_counts_nothing(odd: Any) -> None:
+    assert usage_tokens({"input": odd, "output": 3, "totalTokens": odd}) == 3
+
+
 def test_a_count_of_all_zeros_is_no_count() -> None:
     estimate = estimate_context([user("abcd"), answer("abcdefgh", usage=NO_USAGE), user("abcd")])
     assert (estimate.tokens, estimate.last_usage_index) == (4, None)

@@ -11,7 +11,7 @@ import attrs
 from ....store.trace import time_ms
 from .entries import Entry
 from .planning import CompactionSettings
-from .tokens import Message, counted_tokens, estimate_context
+from .tokens import Message, counted, counted_tokens, estimate_context
 
 # threshold: compact. overflow: take the failed answer out of the agent's list, compact, go on once. stuck: the answer
 # after that overflowed too, so nothing is tried again. None: nothing to do.
@@ -116,7 +116,7 @@ def is_overflow(answer: Mapping[str, Any], context_window: int) -> bool:
     that was cut off at once with the window full.
     """
     usage = answer.get("usage") or {}
-    sent = (usage.get("input") or 0) + (usage.get("cacheRead") or 0)
+    sent = counted(usage, "input") + counted(usage, "cacheRead")
     match answer.get("stopReason"):
         case "error":
             text = str(answer.get("errorMessage") or "")

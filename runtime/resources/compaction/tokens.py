@@ -72,8 +72,14 @@ def _length(text: object) -> int:
 
 def usage_tokens(usage: Mapping[str, Any]) -> int:
     """Context tokens that a provider has counted."""
-    parts = (usage.get(name) or 0 for name in ("input", "output", "cacheRead", "cacheWrite"))
-    return int(usage.get("totalTokens") or sum(parts))
+    parts = (counted(usage, name) for name in ("input", "output", "cacheRead", "cacheWrite"))
+    return int(counted(usage, "totalTokens") or sum(parts))
+
+
+def counted(usage: Mapping[str, Any], name: str) -> float:
+    """A member of a usage; 0 where whoever wrote it has put no number."""
+    value = usage.get(name)
+    return value if isinstance(value, int | float) else 0
 
 
 def add_usages(usages: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
