@@ -189,8 +189,12 @@ class Agent(Queueing, Setters, Conversing):
         return None if self._activity is None else self._activity.signal
 
     async def wait_for_idle(self) -> None:
-        """Wait until the run has settled, listeners of ``agent_end`` included. A cancellation leaves nothing behind."""
+        """Wait until the run has settled, listeners of ``agent_end`` included. A cancellation leaves nothing behind.
+
+        Raises AgentError E_AGENT_RUNNING within the run (a tool, a hook, a listener): it would wait for itself.
+        """
         if self._activity is not None:
+            self._activity.check_outside()
             await self._activity.is_over.wait()
         else:
             await trio.lowlevel.checkpoint()
@@ -209,9 +213,11 @@ class Agent(Queueing, Setters, Conversing):
     async def aclose(self, deadline_s: float = CLOSE_S) -> None:
         """Abort the run, wait for it, and cancel it if it takes longer. Then nothing of the agent is alive.
 
-        Queued messages stay where they are kept. Idempotent. Must not be called by the run itself (a tool, a hook, a
-        listener). Cancelled: the run is cancelled at once, and waited for.
+        Queued messages stay where they are kept. Idempotent. Raises AgentError E_AGENT_RUNNING within the run (a tool,
+        a hook, a listener), which goes on. Cancelled: the run is cancelled at once, and waited for.
         """
+        if self._activity is not None:
+            self._activity.check_outside()
         self._is_closed = True
         if self._activity is None:
             await trio.lowlevel.checkpoint()

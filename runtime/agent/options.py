@@ -29,9 +29,9 @@ async def settled(value: Awaitable[T] | T) -> T:
 
 
 def text_of(error: BaseException) -> str:
-    """What a person reads of an exception: its text; of a group with one in it, that one's."""
-    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
-        error = error.exceptions[0]
+    """What a person reads of an exception: its text; of a group, those of all that are in it."""
+    if isinstance(error, BaseExceptionGroup):
+        return "; ".join(dict.fromkeys(map(text_of, error.exceptions)))
     return str(error) or type(error).__name__
 
 

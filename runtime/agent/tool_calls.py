@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeAlias
@@ -51,7 +52,8 @@ class ToolCalls:
             return f"Tool {block['name']} not found"
         if "invalidArguments" in block:
             raise refusal(tool.name, ["arguments: no JSON object"], block["invalidArguments"])
-        arguments: Any = block["arguments"]
+        # Its own: what tools and hooks do to it must not change the answer, which is recorded as it was given.
+        arguments: Any = copy.deepcopy(block["arguments"])
         if tool.prepare_arguments is not None:
             arguments = tool.prepare_arguments(arguments)
         if tool.is_checked:

@@ -7,9 +7,14 @@ from typing import Any, Literal, NotRequired, TypeAlias, TypedDict
 
 import attrs
 
+from ...store import shown
+from ...store.trace import line_of
 from .events import AgentEvent, ToolResult
 from .messages import AgentMessage, AssistantMessage, ImageBlock, TextBlock, ToolCallBlock, ToolDescription
 from .signals import AbortSignal
+
+# The strings that a block of a result has, by its type.
+_MEMBERS: Mapping[Any, Sequence[str]] = {"text": ("text",), "image": ("data", "mimeType")}
 
 OnUpdate: TypeAlias = Callable[[ToolResult], Awaitable[None]]
 Execute: TypeAlias = Callable[[str, Any, AbortSignal, OnUpdate], Awaitable["ToolResult | str"]]
@@ -91,17 +96,26 @@ AfterToolCall: TypeAlias = Callable[[ToolCallContext], "Awaitable[ResultChange |
 
 
 def changed(result: ToolResult, is_error: bool, change: ResultChange | None) -> tuple[ToolResult, bool]:
-    """A result after a hook has had its say."""
+    """A result after a hook has had its say. Raises as ``whole_result``."""
     if not change:
         return result, is_error
-    new = dict(result) | {name: value for name, value in change.items() if name != "isError"}
-    return new, change.get("isError", is_error)  # type: ignore[return-value]
+    new: Any = dict(result) | {name: value for name, value in change.items() if name != "isError"}
+    return whole_result(new), change.get("isError", is_error)
 
 
 def whole_result(result: ToolResult | str) -> ToolResult:
-    """What a tool gave, in its long form. Raises TypeError for anything else."""
+    """What a tool gave, in its long form.
+
+    Raises TypeError for anything else, CallError E_JSON for what no session can keep. Nothing that is no message may
+    come into a transcript: it would spoil every later request, and every later line of the session.
+    """
     if isinstance(result, str):
         return {"content": [{"type": "text", "text": result}]}
     if not isinstance(result, dict) or not isinstance(result.get("content"), list):
         raise TypeError(f"a tool gives a string or a dict with a list 'content', not {type(result).__name__}")
+    for number, block in enumerate(result["content"]):
+        members = _MEMBERS.get(block.get("type"), ()) if isinstance(block, dict) else ()
+        if not members or not all(isinstance(block.get(name), str) for name in members):
+            raise TypeError(f"block {number} of a tool's content is neither a text nor an image: {shown(block)}")
+    line_of(dict(result))
     return result
