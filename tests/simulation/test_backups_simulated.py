@@ -132,7 +132,8 @@ def test_the_index_is_told_by_the_next_backup_when_its_maker_was_killed_before_i
                 git.takes["update-index"] = (math.inf, True)
                 await session.patch_state(global_={"working": {"n": 2}})
                 nursery.start_soon(_ignore, runtime)
-                await trio.sleep(1)
+                with trio.move_on_after(1):
+                    await trio.sleep_forever()
                 twins.append(git.after_kill())
                 nursery.cancel_scope.cancel()
 
