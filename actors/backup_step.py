@@ -52,7 +52,7 @@ from ..store.repository import (
     read_record,
 )
 from .actor import ActorRef
-from .branch_step import move_branch
+from .branch_step import move_branch, tell_index
 from .git import Git
 from .limits import COMPLETE_LOOK_S, PI_POLL_S
 from .store_messages import Capture
@@ -91,6 +91,8 @@ class BackupStep:
             if await self.git.head(repository) != noted:
                 raise _moved(noted)
             record = await work(lambda: read_record(disk, layout))
+            if noted.commit is not None and record.moving == noted.commit:
+                await tell_index(self.git, repository, noted.commit)  # G2, for a process that was killed
             listing = await self._listing(noted)
             last = None if is_complete else self._last(record, noted, listing)
             report, captured = await self.store.ask(Capture(last, patience_s))
@@ -223,6 +225,7 @@ class BackupStep:
         commit = made.decode("ascii").strip()
         if await self.git.head(repository) != noted:
             raise _moved(noted)
+        await self.note(moving=commit)
         await move_branch(self.git, repository, noted, commit, index_lines(changes, oid_chars=oid_chars))
         return commit
 
@@ -233,6 +236,7 @@ class BackupStep:
             "through": captured.through,
             "journal": captured.journal,
             "seen": seen,
+            "moving": None,
         }
         if captured.is_complete:
             facts["complete_ms"] = now_ms

@@ -11,12 +11,15 @@ call, which could not share a store; a portal library, at half the throughput.
 Invariants:
   Y1  A call has ended on the trio side when it returns or raises here: nothing goes on behind a cancelled caller.
   Y2  The thread ends: when it is asked to, when the asyncio loop is closed, or when the main thread has ended.
+  Y3  Calls begin in the order in which they were made, each before the next: what is promised of an order there, such
+      as that of entries in a tree, holds here too.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import threading
 from collections.abc import Awaitable, Callable
 from typing import Any, Final, TypeVar, final
@@ -30,6 +33,13 @@ T = TypeVar("T")
 
 # How often the thread looks whether anybody is left. (Y2)
 _LOOK_S: Final = 0.5
+_Begin = Callable[[], Awaitable[None]]
+
+
+async def _begin_all(nursery: trio.Nursery, calls: trio.MemoryReceiveChannel[_Begin]) -> None:
+    # Trio runs the tasks of one tick in any order. Each receive takes a tick, so that each call has one to itself. (Y3)
+    async for call in calls:
+        nursery.start_soon(call)
 
 
 @final
@@ -39,7 +49,7 @@ class Bridge:
 
     _loop: asyncio.AbstractEventLoop
     _token: trio.lowlevel.TrioToken | None = attrs.field(default=None, init=False)
-    _nursery: trio.Nursery | None = attrs.field(default=None, init=False)
+    _begin: trio.MemorySendChannel[_Begin] | None = attrs.field(default=None, init=False)
     _stop: trio.Event = attrs.field(factory=trio.Event, init=False)
     _is_stopping: bool = attrs.field(default=False, init=False)
     _thread: threading.Thread | None = attrs.field(default=None, init=False)
@@ -57,8 +67,9 @@ class Bridge:
             if self._is_stopping:  # somebody was in a hurry, and found no token to say so
                 return
             async with trio.open_nursery() as nursery:
-                self._nursery = nursery
+                self._begin, begun = trio.open_memory_channel[_Begin](math.inf)
                 nursery.start_soon(self._watch)
+                nursery.start_soon(_begin_all, nursery, begun)
                 self.tell(lambda: settle(started, None, None))
                 await self._stop.wait()
                 nursery.cancel_scope.cancel()
@@ -121,8 +132,8 @@ class Bridge:
         scope = trio.CancelScope()
 
         def begin() -> None:
-            assert self._nursery is not None
-            self._nursery.start_soon(self._carry_out, function, scope, answer)
+            assert self._begin is not None
+            self._begin.send_nowait(lambda: self._carry_out(function, scope, answer))
 
         self.ask(begin)
         cancelled: asyncio.CancelledError | None = None

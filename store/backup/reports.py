@@ -78,6 +78,8 @@ class BackupRecord:
       journal: which journal that row is of.
       seen: the newest row that was accepted then; whatever comes after it makes a backup due.
       complete_ms: when all files were looked at last.
+      moving: the commit that the branch is just being moved to. If it still stands here later, its maker has died, and
+        the user's index may not have been told of it.
     """
 
     commit: str | None = None
@@ -88,6 +90,7 @@ class BackupRecord:
     last_commit: Happening | None = None
     last_push: Happening | None = None
     last_failure: Happening | None = None
+    moving: str | None = None
 
     def to_json(self) -> dict[str, Any]:
         """For the file."""
@@ -108,6 +111,7 @@ def record_from(document: Any) -> BackupRecord:
             int(document["seen"]),
             int(document["complete_ms"]),
             **happenings,
+            moving=document.get("moving"),
         )
     except (TypeError, KeyError, ValueError):
         return BackupRecord()

@@ -78,10 +78,9 @@ class _Checker:
             self.say("note", "no-newline", number, "the last line has no line break; the next append adds it")
         if self._head is None:
             self._take_head(number, found)
-        elif is_header(found):
+        elif found["type"] == "session":
             self.say("warning", "second-header", number, "another header; the first one counts")
-            return
-        if not is_header(found):
+        if found["type"] != "session":
             self._take_entry(number, found)
 
     def _take_broken(self, number: int, line: bytes, is_ended: bool) -> None:

@@ -3,7 +3,7 @@
 What was read stays byte for byte wherever it can. The first pass decides, the second copies.
 
 =================  ====================================================================================
-no header          one is made, with a new id
+no header          one is made, with a new id and what is left of one that had none
 bad or torn line   left out; the old file keeps it
 entry without id   gets one, and follows the entry before it
 double id          equal lines are one; of others the earlier gets a new id, since the id means the later
@@ -31,6 +31,7 @@ from .reading import file_at, short_ids
 from .seams import TraceSeams
 
 _UNKNOWN_CWD: Final = "/"
+_OF_HEADS: Final = ("timestamp", "cwd", "parentSession")
 
 
 @final
@@ -58,7 +59,7 @@ def mend_session(seams: TraceSeams, source: str, target: str, *, is_synced: bool
         raise StoreError("E_CORRUPT", text, path=source)
     plan.decide()
     now = seams.now_ms()
-    head = plan.head or header(session_uuid(now, seams.new_id()), iso_time(now), _UNKNOWN_CWD)
+    head = plan.head or header(session_uuid(now, seams.new_id()), iso_time(now), _UNKNOWN_CWD) | plan.remains
     write_whole(seams, target, _copied(seams, source, size, head, plan), is_synced=is_synced)
     return Mended(target, plan.kept, tuple(f"line {number}: {words}" for number, words in sorted(plan.changes)))
 
@@ -70,6 +71,7 @@ class _Plan:
 
     new_id: Callable[[], str]
     head: Entry | None = None
+    remains: Entry = attrs.field(factory=dict)  # of a header that is none
     ids: list[str] = attrs.field(factory=list)
     parents: list[str | None] = attrs.field(factory=list)
     numbers: list[int] = attrs.field(factory=list)
@@ -92,15 +94,22 @@ class _Plan:
             self.dropped.add(number)
             if line.strip(BLANK):
                 self.changes.append((number, f"{len(line)} bytes that are no entry are left out"))
-        elif is_header(found):
-            self.dropped.add(number)
-            if self.head is not None or self.ids:
-                self.changes.append((number, "a further header is left out"))
-            self.head = self.head or found
+        elif found["type"] == "session":
+            self._look_at_head(number, found)
         elif self.head is None or not needs_ids(self.head):
             self._look_at_entry(number, found, hash(line.strip(BLANK)))
         else:  # so old that the order of lines is the tree
             self._keep(number, f"line {number}", None)
+
+    def _look_at_head(self, number: int, found: Entry) -> None:
+        self.dropped.add(number)
+        if not is_header(found):
+            self.changes.append((number, "a header without an id is made anew, or left out behind another"))
+            self.remains = self.remains or {name: found[name] for name in _OF_HEADS if type(found.get(name)) is str}
+            return
+        if self.head is not None or self.ids:
+            self.changes.append((number, "a further header is left out"))
+        self.head = self.head or found
 
     def _look_at_entry(self, number: int, found: Entry, digest: int) -> None:
         entry_id = found.get("id")

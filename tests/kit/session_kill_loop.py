@@ -15,15 +15,23 @@ import select
 import signal
 import sys
 import time
+from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import attrs
+import trio
 
 from kit.session_trees import assistant, user
-from strataflow import SessionTree
+from strataflow import SessionTree, compaction
 from strataflow.runtime import SessionFolder
 
 _FINE = {"ok", "note"}
+_SETTINGS = compaction.CompactionSettings(keep_recent_tokens=200)
+
+
+async def summarizer(request: compaction.SummaryRequest) -> dict[str, Any]:
+    return assistant("What came first. " * 20)
 
 
 @attrs.define(eq=False)
@@ -71,6 +79,10 @@ def write(path: str, name: str, pipe: int, chance: random.Random, until_s: float
                 tree.branch(chance.choice(tree.get_branch_ids()))
             case 1:
                 append("compaction")
+            case 2 if number % 5 == 1:
+                with suppress(compaction.CompactionError):  # there is nothing to sum up, or somebody else has done it
+                    done = trio.run(partial(compaction.compact_session, tree, summarizer, settings=_SETTINGS))
+                    os.write(pipe, b"a %s\n" % done.entry_id.encode())
             case 2 if number % 7 == 3:
                 fork = SessionTree.fork_from(path, "/fork", f"{os.path.dirname(path)}/forks", durability="process")
                 os.write(pipe, f"f {len(fork.get_entries())} {fork.get_session_file()}\n".encode())
@@ -131,6 +143,10 @@ def verify(path: str, writers: list[Writer]) -> dict[str, Any]:
     assert len(set(found)) == len(found), "an entry stands twice"
     acknowledged = {name for writer in writers for name in writer.told[b"a"]}
     begun = {name for writer in writers for name in writer.told[b"b"]}
+    # A compaction that was not acknowledged can be there, whole. Its id was not known before.
+    begun |= {
+        entry["id"] for entry in tree.get_entries() if entry["type"] == "compaction" and entry["firstKeptEntryId"]
+    }
     assert acknowledged <= set(found), f"lost: {sorted(acknowledged - set(found))[:20]}"
     assert set(found) <= begun | {"begin", "verified"}
     findings = SessionFolder(os.path.dirname(path)).check([path]).findings
@@ -138,7 +154,15 @@ def verify(path: str, writers: list[Writer]) -> dict[str, Any]:
     forks = [fork.split(" ", 1) for writer in writers for fork in writer.told[b"f"]]
     for count, fork in forks:
         assert len(SessionTree.open(fork).get_entries()) == int(count), fork
-    return {"writers": len(writers), "acknowledged": len(acknowledged), "found": len(found), "forks": len(forks)}
+    counts = {"writers": len(writers), "acknowledged": len(acknowledged), "found": len(found), "forks": len(forks)}
+    # Of a fork that was killed nothing is seen, or all: each has what the session had when it began.
+    visible = SessionFolder(f"{os.path.dirname(path)}/forks").files()
+    for fork in visible:
+        entries = [entry["id"] for entry in SessionTree.open(fork).get_entries()]
+        assert entries == found[: len(entries)], fork
+        assert entries[:1] == ["begin"], fork
+    summed_up = sum(entry.get("fromHook") is False for entry in tree.get_entries())
+    return counts | {"visible_forks": len(visible), "compactions": summed_up}
 
 
 def main() -> None:

@@ -143,12 +143,22 @@ class SimulatedGit:
         self.machine.disk.plant(path, "file", f"{words[1]}\n".encode())
         return ""
 
+    def _diff_tree(self, words: list[str], _: bytes, folder: str) -> str:
+        parts = self.objects[words[-1]].decode().split()
+        old, new = self.files(parts[parts.index("-p") + 1] if "-p" in parts else None), self.files(words[-1])
+        none = "0" * 40
+        return "".join(
+            f":100644 {'100644' if path in new else '000000'} {old.get(path, none)} {new.get(path, none)} M\0{path}\0"
+            for path in sorted(old.keys() | new.keys())
+            if old.get(path) != new.get(path)
+        )
+
     def _update_index(self, _: list[str], stdin: bytes, folder: str) -> str:
         for line in stdin.decode().split("\0"):
             if line:
                 facts, path = line.split("\t")
                 mode, oid = facts.split(" ")
-                self.index.pop(path, None) if mode == "0" else self.index.update({path: oid})
+                self.index.pop(path, None) if int(mode, 8) == 0 else self.index.update({path: oid})
         return ""
 
     def _config(self, *_: object) -> str:

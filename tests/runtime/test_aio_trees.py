@@ -72,3 +72,15 @@ def test_both_sides_have_the_same_calls_with_the_same_arguments() -> None:
     for name in shapes(OwnedTree):
         waits = inspect.iscoroutinefunction(getattr(OwnedTree, name))
         assert inspect.iscoroutinefunction(getattr(aio.OwnedTree, name)) == waits, name
+
+
+def test_what_was_asked_for_first_is_in_the_file_first(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with aio.open_runtime(str(tmp_path), durability="process") as runtime:
+            tree = (await runtime.open_session(CWD, "ann", "off", tree=True)).tree
+            assert tree is not None
+            for _ in range(5):
+                ids = await asyncio.gather(*(tree.append_message(user(f"{number}")) for number in range(20)))
+                assert (await tree.get_branch_ids())[-20:] == ids
+
+    asyncio.run(main())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from pathlib import Path
@@ -132,6 +133,24 @@ async def test_half_an_answer_of_git_is_an_error_and_never_a_smaller_tree(
         assert made.head() == first
         monkeypatch.undo()
         assert (await runtime.backups.now()).commit == made.head() != first
+
+
+@holds("store 5.2.8")
+async def test_the_index_of_a_maker_that_was_killed_is_aligned_and_nothing_else_of_it(made: StoreRepository) -> None:
+    (made.root / "user.txt").write_text("mine")
+    async with backed(made) as (runtime, session):
+        for n in range(2):  # the first commit of a branch, then another one
+            await session.patch_state(session={"working": {"n": n}})
+            commit = (await runtime.backups.now()).commit
+            # As the kill leaves it: the branch has moved, the index knows nothing of that.
+            made.git("read-tree", f"{commit}~1") if n else made.git("read-tree", "--empty")
+            made.git("add", "user.txt")
+            note = made.root / ".strataflow/backup.json"
+            note.write_text(json.dumps({**json.loads(note.read_text()), "commit": None, "moving": commit}))
+            assert len(made.status()) > 1
+            assert (await runtime.backups.now()).commit is None
+            assert made.status() == {"A  user.txt"}
+            assert json.loads(note.read_text())["moving"] is None
 
 
 @pytest.mark.parametrize("remote", ["", "  "])

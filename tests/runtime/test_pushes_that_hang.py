@@ -119,6 +119,8 @@ async def test_a_second_push_is_dropped_and_can_not_stop_the_first(made: StoreRe
         first = await runtime.backups.wait_pushed()
         assert first is not None
         assert first.outcome == "failed"
+        # Dropped, not tried: it has neither an outcome nor an event.
+        assert events(runtime, "push-skipped") == []
         await session.accept_response("later")
         await runtime.backups.wait_pushed()
         assert made.remote_head() == made.head()

@@ -272,9 +272,6 @@ def test_what_was_to_begin_with_waits_again_when_nothing_could_begin() -> None:
         async with wired(machine, [says("one"), says("two")], mode="off") as found:
             await found.agent.prompt("go")
             await found.agent.steer("S")
-            found.agent.attach(
-                {"role": "custom", "customType": "n", "content": "note", "display": True, "timestamp": 1}
-            )
             machine.disk.before_operation = fail_once("append", "_main.jsonl")
             found.agent.set_model(Model("other", "p", "faux"))
             with pytest.raises(StoreError, match="injected"):

@@ -108,7 +108,8 @@ def test_leaving_at_any_call_of_git_is_quick_and_leaves_branch_and_index_togethe
 
     async def again() -> None:
         async with backed(git, "second") as (runtime, session):
-            # A process that is killed between moving the branch and telling the index leaves files that seem changed.
+            # A process that is killed between moving the branch and telling the index leaves files that seem changed,
+            # until the next backup.
             if (way, verb) != ("kill", "update-index"):
                 assert agrees(git)
             await session.accept_response("later")
@@ -118,6 +119,39 @@ def test_leaving_at_any_call_of_git_is_quick_and_leaves_branch_and_index_togethe
             assert agrees(git)
 
     run_seeded(3, again)
+
+
+def test_the_index_is_told_by_the_next_backup_when_its_maker_was_killed_before_it_could() -> None:
+    git = SimulatedGit(SimulatedMachine(5))
+    twins: list[SimulatedGit] = []
+
+    async def main() -> None:
+        async with trio.open_nursery() as nursery:
+            async with backed(git) as (runtime, session):
+                await begun(git, session, runtime)
+                git.takes["update-index"] = (math.inf, True)
+                await session.patch_state(global_={"working": {"n": 2}})
+                nursery.start_soon(_ignore, runtime)
+                with trio.move_on_after(1):
+                    await trio.sleep_forever()
+                twins.append(git.after_kill())
+                nursery.cancel_scope.cancel()
+
+    async def again() -> None:
+        (twin,) = twins
+        assert not agrees(twin)
+        seams = attrs.evolve(twin.machine.seams("second"), processes=twin.processes)
+        async with open_runtime_in(seams, "power", None, False) as runtime:
+            killed = twin.head
+            assert (await runtime.backups.now()).head == killed
+            assert agrees(twin)
+            # Only once: what the user does to the index afterwards stays.
+            twin.index["patches.jsonl"] = "staged by the user"
+            await runtime.backups.now()
+            assert twin.index["patches.jsonl"] == "staged by the user"
+
+    run_seeded(5, main)
+    run_seeded(6, again)
 
 
 async def _ignore(runtime: Runtime) -> BackupReport | None:

@@ -168,6 +168,17 @@ def test_what_was_in_order_is_copied_byte_by_byte_and_headers_are_made_where_non
     assert disk.contents()[TARGET].split(b"\n")[1:] == f"{A}\n{B}\n".encode().split(b"\n")
 
 
+def test_what_is_left_of_a_header_without_an_id_goes_into_the_new_one() -> None:
+    disk = disk_with(A, '{"type":"session"}', B, header=HEADER.replace('"id":"s"', '"id":7'))
+    assert [code for code, _ in found(disk)] == ["no-header", "second-header"]
+    done = mended(disk)
+    assert found(disk, TARGET) == []
+    tree = simulated_tree(simulated_seams(disk), TARGET)
+    old, new = json.loads(HEADER), tree.get_header()
+    assert ({**new, "id": "s"}, len(new["id"])) == (old, 36)
+    assert (tree.get_branch_ids(), done.entries) == (["a", "b"], 2)
+
+
 def test_nothing_readable_and_an_existing_target_are_refused() -> None:
     with pytest.raises(StoreError, match="nothing can be repaired"):
         mended(disk_with(header="{bad"))

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from kit.holds import holds
 from kit.session_trees import FOLDER, assistant, ids, simulated_seams, simulated_tree, user
 from strataflow.runtime.simulation import SimulatedDisk, SimulatedLocks
 from strataflow.store import StoreError
@@ -177,7 +176,6 @@ def test_a_file_that_was_changed_in_place_is_not_read_as_what_it_was(
         one.get_branch()
 
 
-@holds("host 3.4.1")
 @pytest.mark.parametrize("elsewhere", [False, True])
 def test_a_compaction_never_hides_the_branch_on_which_another_process_went_on(
     pair: tuple[TraceTree, TraceTree], elsewhere: bool
