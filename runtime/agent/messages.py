@@ -230,6 +230,12 @@ def no_usage() -> Usage:
     return Usage(input=0, output=0, cacheRead=0, cacheWrite=0, totalTokens=0, cost=cost)
 
 
+def counted(usage: Mapping[str, Any], name: str) -> float:
+    """A member of a usage; 0 where whoever wrote it has put no number."""
+    value = usage.get(name)
+    return value if isinstance(value, int | float) else 0
+
+
 def tool_calls(message: AssistantMessage) -> list[ToolCallBlock]:
     """The tool calls of an answer, in its order."""
     return [block for block in message["content"] if block["type"] == "toolCall"]

@@ -3,11 +3,10 @@
 The HTTP library is loaded when the first client is opened, and only then.
 """
 
+from ..agent.failed_answers import is_context_overflow, is_retryable
 from .client import ModelClient, open_model_client
 from .errors import ModelError
-from .failures import is_retryable
 from .http_call import ModelPatience, ModelRetry
-from .overflow import is_context_overflow
 from .table import get_model, list_models, load_models, register_model
 
 __all__ = [

@@ -7,9 +7,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from ...store import parse_stream_piece
-from ..agent.messages import AssistantMessage
+from ..agent.failed_answers import says_hopeless, says_overflow
 from .errors import CallFailed
-from .overflow import says_overflow
 
 # As much of a provider's text as anybody reads; a page of HTML or an echoed prompt must not get into a transcript.
 ERROR_TEXT_CHARS_MAX: Final = 1_000
@@ -24,21 +23,12 @@ RETRY_DELAY_S_GROWN_MAX: Final = 8.0
 # Timeout, conflict, too early, too many requests; every 5xx is added to them, with Anthropic's 529 (overloaded).
 _RETRIED_STATUS: Final = frozenset({408, 409, 425, 429})
 _RETRIED_KIND: Final = re.compile(r"overloaded|rate.?limit|timeout|api_error|server_error|unavailable|internal", re.I)
-# A full account is told as 429 too, and asking again does not fill it.
-_HOPELESS_KIND: Final = re.compile(
-    r"insufficient_quota|billing|invalid_request|authentication|permission|not_found", re.I
-)
-_RETRIED_TEXT: Final = re.compile(
-    r"overloaded|rate.?limit|too many requests|service.?unavailable|server.?error|internal.?error|bad gateway"
-    r"|\b(?:408|429|5\d\d)\b|timed? ?out|timeout|no answer within|connection|network|cut off|no sound",
-    re.I,
-)
 
 
 def failure_of_status(status: int, headers: Mapping[str, str], body: bytes, now_s: float) -> CallFailed:
     """The failure that an answer with ``status`` stands for. ``now_s``: seconds since 1970, for dates in it."""
     kind, text = _described(body)
-    may_retry = (status in _RETRIED_STATUS or status >= 500) and _HOPELESS_KIND.search(kind) is None
+    may_retry = (status in _RETRIED_STATUS or status >= 500) and not says_hopeless(kind)
     wanted = {"true": True, "false": False}.get(headers.get("x-should-retry", ""))
     return CallFailed(
         _joined(str(status), kind, text or "(no body)"),
@@ -115,14 +105,3 @@ def retry_delay_s(failure: CallFailed, retry: int, max_delay_s: float | None, ch
         return failure.retry_after_s if failure.retry_after_s <= longest else None
     grown = min(RETRY_DELAY_S * 2.0 ** (retry - 1), RETRY_DELAY_S_GROWN_MAX)
     return min(grown * (1 - chance / 2), longest)
-
-
-def is_retryable(message: AssistantMessage) -> bool:
-    """Whether an answer failed for a cause that may pass: overload, rate limit, a failing server, network, time.
-
-    Never when the input was too long: the same call would fail in the same way (host 5.8.5).
-    """
-    text = message.get("errorMessage", "")
-    if message["stopReason"] != "error" or says_overflow(text) or _HOPELESS_KIND.search(text):
-        return False
-    return _RETRIED_TEXT.search(text) is not None

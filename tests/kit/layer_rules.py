@@ -127,7 +127,7 @@ FACE = Layer(
 # Single modules that differ from their folder's row.
 DECISIONS = frozenset(
     "actors/supervision.py runtime/agent/step.py runtime/agent/step_tools.py runtime/agent/step_types.py "
-    "runtime/agent/recording.py".split()
+    "runtime/agent/recording.py runtime/agent/failed_answers.py".split()
 )
 # The pure modules of a folder that also has others, and the others of a folder that is pure.
 PURE_OF_RESOURCES = frozenset(

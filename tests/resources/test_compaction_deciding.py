@@ -8,7 +8,8 @@ import pytest
 
 from kit.holds import holds
 from kit.talk import NO_USAGE, USAGE, answer, entries, user
-from strataflow.compaction import CompactionSettings, ModelInUse, compaction_reason, is_overflow
+from strataflow import is_context_overflow
+from strataflow.compaction import CompactionSettings, ModelInUse, compaction_reason
 
 _MODEL = ModelInUse("f", "m", 100_000)
 _COMPACTED = {"type": "compaction", "summary": "S", "firstKeptEntryId": "e01", "timestamp": "2025-01-01T00:00:00.500Z"}
@@ -106,8 +107,8 @@ def test_a_server_that_never_counts_is_estimated() -> None:
     ],
 )
 def test_what_providers_say_of_an_input_too_long_is_recognised(text: str) -> None:
-    assert is_overflow(answer(stop="error", errorMessage=text), 100_000)
-    assert not is_overflow(answer(text), 100_000)
+    assert is_context_overflow(answer(stop="error", errorMessage=text), 100_000)
+    assert not is_context_overflow(answer(text), 100_000)
 
 
 @pytest.mark.parametrize(
@@ -124,7 +125,7 @@ def test_what_providers_say_of_an_input_too_long_is_recognised(text: str) -> Non
     ],
 )
 def test_throttling_and_other_trouble_is_no_overflow(text: str) -> None:
-    assert not is_overflow(answer(stop="error", errorMessage=text), 100_000)
+    assert not is_context_overflow(answer(stop="error", errorMessage=text), 100_000)
 
 
 @pytest.mark.parametrize(
@@ -144,4 +145,4 @@ def test_throttling_and_other_trouble_is_no_overflow(text: str) -> None:
 def test_an_input_that_was_cut_silently_is_recognised_by_its_count(
     stop: str, usage: dict[str, int], window: int, expected: bool
 ) -> None:
-    assert is_overflow(answer("a", stop=stop, usage={**USAGE, "output": 5, **usage}), window) is expected
+    assert is_context_overflow(answer("a", stop=stop, usage={**USAGE, "output": 5, **usage}), window) is expected

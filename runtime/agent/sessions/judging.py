@@ -1,4 +1,4 @@
-"""What is to be thought of an answer: pure. Whether to ask again, and whether its text can be stored."""
+"""What is to be thought of an answer: pure. When to ask again, and whether its text can be stored."""
 
 from __future__ import annotations
 
@@ -6,26 +6,10 @@ import re
 from collections.abc import Mapping
 from typing import Any, cast
 
-from ...resources.compaction import is_overflow
 from ..messages import AssistantMessage
 
-# What providers, proxies and networks say of what will pass.
-_PASSING = re.compile(
-    r"overloaded|rate.?limit|too many requests|\b(429|500|502|503|504|520|522|524|529)\b|service.?unavailable"
-    r"|(server|internal) error|bad gateway|gateway time|network|connection|connect error|socket|fetch failed"
-    r"|time(d )?.?out|terminated|ended without|stream (ended|was cut)|temporarily|try again|retry delay|upstream",
-    re.IGNORECASE,
-)
 _LONE = re.compile("[\ud800-\udfff]")
 _REPLACEMENT = "\ufffd"
-
-
-def may_pass(answer: AssistantMessage, context_window: int) -> bool:
-    """Whether an answer failed for a reason that will not last, so that asking again may help (5.8.5). An input that
-    was too long stays so."""
-    if answer["stopReason"] != "error" or is_overflow(answer, context_window):
-        return False
-    return _PASSING.search(answer.get("errorMessage") or "") is not None
 
 
 def delay_s(first: float, attempt: int) -> float:

@@ -17,12 +17,13 @@ from typing import final
 import attrs
 import trio
 
+from ..failed_answers import is_retryable
 from ..messages import AgentMessage, AssistantMessage, json_of, role_of
 from ..signals import AbortSignal
 from ..step_types import Begin
 from .compacting import STUCK, Compacting
 from .conversation import Conversation
-from .judging import delay_s, may_pass
+from .judging import delay_s
 from .rules import RetrySettings
 from .told import Tell
 
@@ -64,7 +65,7 @@ class Recovering:
             await self._end(CANCELLED)
             return None
         may_ask = self.retry.is_enabled and self._attempt < self.retry.attempts
-        if may_ask and may_pass(answer, self.conversation.state.model.context_window):
+        if may_ask and is_retryable(answer):
             return await self._ask_again(answer, signal)
         if answer["stopReason"] == "error":
             await self._end(answer.get("errorMessage", ""))

@@ -13,7 +13,7 @@ from .branches import (
     prepare_branch,
 )
 from .cutting import Cut, find_cut
-from .deciding import CompactionReason, ModelInUse, compaction_reason, is_overflow, should_compact
+from .deciding import CompactionReason, ModelInUse, compaction_reason, should_compact
 from .errors import CompactionError
 from .file_lists import FileOperations
 from .navigating import Navigation, navigate_session
@@ -51,7 +51,6 @@ __all__ = [
     "estimate_tokens",
     "find_cut",
     "in_thread",
-    "is_overflow",
     "left_branch",
     "navigate_session",
     "plan_compaction",

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from collections.abc import Sequence
+from typing import Literal
 
 import attrs
 
 from ....store.trace import time_ms
+from ...agent.failed_answers import is_context_overflow
 from .entries import Entry
 from .planning import CompactionSettings
-from .tokens import Message, counted, counted_tokens, estimate_context
+from .tokens import Message, counted_tokens, estimate_context
 
 # threshold: compact. overflow: take the failed answer out of the agent's list, compact, go on once. stuck: the answer
 # after that overflowed too, so nothing is tried again. None: nothing to do.
@@ -57,7 +57,7 @@ def compaction_reason(
     if not _is_newer(answer, compacted_ms):
         return None
     is_of_model = answer.get("provider") == model.provider and answer.get("model") == model.model_id
-    if is_of_model and is_overflow(answer, model.context_window):
+    if is_of_model and is_context_overflow(answer, model.context_window):
         return "stuck" if has_recovered else "overflow"
     tokens = _context_tokens(answer, context, compacted_ms)
     is_full = model.context_window > 0 and should_compact(tokens, model.context_window, settings)
@@ -86,43 +86,3 @@ def _context_tokens(answer: Message, context: Sequence[Message], compacted_ms: i
     if index is None:
         return 0 if has_failed else estimate.tokens
     return estimate.tokens if _is_newer(context[index], compacted_ms) else 0
-
-
-# -- recognising that the input was too long ---------------------------------------------------------------------------
-
-# What providers and servers say, each in words of its own.
-_TOO_LONG = re.compile(
-    r"prompt is too long|prompt too long|request_too_large|input is too long|exceeds? the context window"
-    r"|maximum context length|maximum prompt length|max(imum)? context (size|length)|exceeds? context limit"
-    r"|input token count.*exceeds the maximum|reduce the length of the messages"
-    r"|exceeds? the (available context size|limit of \d+)|greater than the context length"
-    r"|context window exceeds limit|context window of this model|exceeded model token limit"
-    r"|context[_ ]length[_ ]exceeded|model_context_window_exceeded|too many tokens|token limit exceeded"
-    r"|^4(00|13) (status code )?\(no body\)",
-    re.IGNORECASE | re.DOTALL,
-)
-# Some of these speak of tokens too, of too many in a minute.
-_THROTTLED = re.compile(
-    r"rate.?limit|too many requests|throttl|service unavailable|tokens per (minute|min|day)|\bTPM\b|overloaded"
-    r"|try again (later|in)|wait before trying|^\W*429\b",
-    re.IGNORECASE,
-)
-
-
-def is_overflow(answer: Mapping[str, Any], context_window: int) -> bool:
-    """Whether an answer shows that its request was too long for the model.
-
-    By the text of its error; or, for servers that cut the input silently, by a count above the window, or by an answer
-    that was cut off at once with the window full.
-    """
-    usage = answer.get("usage") or {}
-    sent = counted(usage, "input") + counted(usage, "cacheRead")
-    match answer.get("stopReason"):
-        case "error":
-            text = str(answer.get("errorMessage") or "")
-            return bool(_TOO_LONG.search(text)) and not _THROTTLED.search(text)
-        case "stop":
-            return 0 < context_window < sent
-        case "length":
-            return context_window > 0 and not usage.get("output") and sent >= context_window * 0.99
-    return False

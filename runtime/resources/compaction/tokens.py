@@ -11,6 +11,8 @@ from typing import Any
 
 import attrs
 
+from ...agent.messages import counted
+
 Message = Mapping[str, Any]
 _UNITS_PER_TOKEN = 4
 _IMAGE_UNITS = 4800
@@ -74,12 +76,6 @@ def usage_tokens(usage: Mapping[str, Any]) -> int:
     """Context tokens that a provider has counted."""
     parts = (counted(usage, name) for name in ("input", "output", "cacheRead", "cacheWrite"))
     return int(counted(usage, "totalTokens") or sum(parts))
-
-
-def counted(usage: Mapping[str, Any], name: str) -> float:
-    """A member of a usage; 0 where whoever wrote it has put no number."""
-    value = usage.get(name)
-    return value if isinstance(value, int | float) else 0
 
 
 def add_usages(usages: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
