@@ -6,6 +6,7 @@ cancelling the scope around the stream, but not while a listener is at work: wha
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing, nullcontext
 from typing import Any
@@ -14,7 +15,7 @@ import attrs
 import trio
 
 from .host import HostRun
-from .messages import AgentMessage, AssistantMessage
+from .messages import AgentMessage, AssistantMessage, tool_calls
 from .model_stream import ModelRequest, StreamEvent, StreamOptions
 from .options import RunOptions, settled
 from .signals import AbortSignal
@@ -50,7 +51,7 @@ async def ask_model(
             answer = options.message("aborted", ABORTED, [], now_ms())
         else:
             answer = {**call.last, "stopReason": "aborted", "errorMessage": ABORTED}
-    return await host.receive_answer(answer)
+    return await host.receive_answer(_with_distinct_calls(answer))
 
 
 @attrs.define(eq=False)
@@ -95,3 +96,20 @@ class _Call:
 
 def _closing(events: AsyncIterator[StreamEvent]) -> AbstractAsyncContextManager[Any]:
     return aclosing(events) if isinstance(events, AsyncGenerator) else nullcontext()
+
+
+def _with_distinct_calls(answer: AssistantMessage) -> AssistantMessage:
+    """The answer with an id of its own for each tool call: results are found by it, and no provider takes one twice."""
+    ids = [block["id"] for block in tool_calls(answer)]
+    if len(set(ids)) == len(ids):
+        return answer
+    taken, seen, content = set(ids), set[str](), list(answer["content"])
+    for index, block in enumerate(content):
+        if block["type"] != "toolCall":
+            continue
+        if block["id"] in seen:
+            new = next(name for n in itertools.count(2) if (name := f"{block['id']}_{n}") not in taken)
+            taken.add(new)
+            content[index] = {**block, "id": new}
+        seen.add(block["id"])
+    return {**answer, "content": content}

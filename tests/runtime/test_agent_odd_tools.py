@@ -71,6 +71,23 @@ async def test_what_a_tool_and_a_hook_do_to_their_arguments_does_not_change_the_
     assert answer["content"][0]["arguments"] == {"deep": ["x", "y"]}
 
 
+async def test_calls_that_a_model_gives_one_id_are_told_apart_and_each_has_its_result(autojump_clock: Any) -> None:
+    async def takes(call_id: str, arguments: Any, signal: AbortSignal, update: Any) -> str:
+        return f"{call_id} {arguments['n']}"
+
+    names = ("same", "same_2", "same", "same")
+    blocks = [{"type": "toolCall", "id": name, "name": "takes", "arguments": {"n": n}} for n, name in enumerate(names)]
+    agent = agent_of({"blocks": blocks}, says("ok"), tools=[Tool("takes", "", {"type": "object"}, takes)])
+    await agent.prompt("go")
+    messages: list[Any] = agent.state.messages
+    assert [block["id"] for block in messages[1]["content"]] == ["same", "same_2", "same_3", "same_4"]
+    assert [message["toolCallId"] for message in messages[2:6]] == ["same", "same_2", "same_3", "same_4"]
+    assert transcript(agent)[2:6] == [
+        f"toolResult: {name} {n}" for n, name in enumerate(("same", "same_2", "same_3", "same_4"))
+    ]
+    check_well_formed(messages)
+
+
 async def test_all_errors_of_a_group_are_told_to_the_model_each_once(autojump_clock: Any) -> None:
     async def fails(signal: AbortSignal) -> None:
         raise ExceptionGroup("both", [ValueError("left"), ExceptionGroup("in", [ValueError("right")]), OSError("left")])
