@@ -147,9 +147,9 @@ class Agent(Queueing, Setters, Conversing):
           images: added to the text.
 
         Returns when the run has settled, also when it failed or was aborted: then ``state.error`` says why. Raises
-        AgentError E_AGENT_RUNNING or E_AGENT_CLOSED. Cancelling is aborting without waiting: every tool call in the
-        transcript gets a result, an answer that broke off stays as far as it came, no listener is told, and what was
-        queued waits.
+        AgentError E_AGENT_RUNNING or E_AGENT_CLOSED, TypeError for what is no message. Cancelling is aborting without
+        waiting: every tool call in the transcript gets a result, an answer that broke off stays as far as it came, no
+        listener is told, and what was queued waits.
         """
         await self._load()
         self._check_idle(" a prompt. Use steer() or follow_up() to queue messages, or wait for completion.")

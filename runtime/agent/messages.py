@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NotRequired, Protocol, TypeAlias, TypedDict, cast
 
+from ...store import shown
+
 
 class TextBlock(TypedDict):
     """A piece of text."""
@@ -217,11 +219,25 @@ def only_llm(messages: Sequence[AgentMessage]) -> list[LlmMessage]:
 def messages_of(
     given: str | AgentMessage | Sequence[AgentMessage], images: Sequence[ImageBlock], now_ms: int
 ) -> list[AgentMessage]:
-    """A prompt in its long form: text becomes a user message, with the images behind it."""
+    """A prompt in its long form: text becomes a user message, with the images behind it.
+
+    Raises TypeError for what is no message: in a transcript it would make every later run fail.
+    """
     if isinstance(given, str):
         content: list[TextBlock | ImageBlock] = [{"type": "text", "text": given}, *images]
         return [UserMessage(role="user", content=content, timestamp=now_ms)]
-    return [*given] if isinstance(given, (list, tuple)) else [cast(AgentMessage, given)]
+    found = [*given] if isinstance(given, (list, tuple)) else [cast(AgentMessage, given)]
+    for message in found:
+        if not _is_message(message):
+            text = "a message is a dict with a role, or an object with role and to_json()"
+            raise TypeError(f"{text}: not {shown(message)}")
+    return found
+
+
+def _is_message(given: object) -> bool:
+    if isinstance(given, Mapping):
+        return isinstance(given.get("role"), str)
+    return isinstance(getattr(given, "role", None), str) and callable(getattr(given, "to_json", None))
 
 
 def no_usage() -> Usage:

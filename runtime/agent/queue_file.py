@@ -29,6 +29,7 @@ from typing import Any, Protocol, final
 import attrs
 
 from ...store import Disk, StoreError
+from ...store.trace import line_of
 from .messages import AgentMessage, json_of
 from .queues import LANES
 from .recording import NewEntry, recorded_as
@@ -68,7 +69,8 @@ class Waiting:
 @final
 @attrs.define(eq=False)
 class QueueFile:
-    """The log. Synchronous; one call at a time. Raises StoreError E_DISK, or E_CORRUPT for a link or folder."""
+    """The log. Synchronous; one call at a time. Raises StoreError E_DISK, or E_CORRUPT for a link or folder;
+    CallError E_JSON for a message that no session can keep."""
 
     _disk: Disk
     _recorder: Recorder
@@ -195,9 +197,9 @@ class QueueFile:
         self._ids = left
 
     def _append(self, path: str, entry: Mapping[str, Any]) -> None:
-        start = b"\n" if self._is_torn else b""  # K4
+        line = (b"\n" if self._is_torn else b"") + _line(entry)  # K4
         self._is_torn = True
-        self._disk.append(path, start + _line(entry))
+        self._disk.append(path, line)
         self._is_torn = False
 
 
@@ -214,12 +216,12 @@ def append_new(recorder: Recorder, new: NewEntry | None, entry_id: str | None = 
 
 
 def _queued(queue_id: str, lane: Lane, message: AgentMessage) -> Mapping[str, Any]:
-    return {"queued": queue_id, "lane": lane, "message": json_of(message)}
+    return {"queued": queue_id, "lane": lane, "message": dict(json_of(message))}
 
 
 def _line(entry: Mapping[str, Any]) -> bytes:
-    # Not the store's codec: a conversation may hold lone surrogates, which have to be escaped.
-    return json.dumps(entry, separators=(",", ":")).encode() + b"\n"
+    # As the session will write it, so that what it would refuse is refused before it waits.
+    return line_of(dict(entry)) + b"\n"
 
 
 def _entries(data: bytes) -> list[dict[str, Any]]:

@@ -27,7 +27,8 @@ class Queueing:
     async def steer(self, message: str | AgentMessage) -> None:
         """Queue a message for the next turn of the run, or of the next run.
 
-        With a recorder it is on disk when this returns. Cancelled: it is queued wholly or not at all.
+        With a recorder it is on disk when this returns. Cancelled: it is queued wholly or not at all. Raises TypeError
+        for what is no message; with a recorder CallError E_JSON for what no session can keep, StoreError of the disk.
         """
         await self._queue("steering", message)
 

@@ -12,6 +12,7 @@ import trio
 from kit.agents import agent_of, calls, check_well_formed, says, tool, transcript
 from kit.simulated_runtimes import run_seeded
 from kit.wired_agents import wired
+from strataflow import CallError
 from strataflow.agent import AbortSignal, Agent, AgentError, Tool
 from strataflow.runtime.simulation.seams import SimulatedMachine
 
@@ -95,6 +96,31 @@ async def test_all_errors_of_a_group_are_told_to_the_model_each_once(autojump_cl
     agent = agent_of(calls("a"), says("ok"), tools=[tool("a", fails)])
     await agent.prompt("go")
     assert transcript(agent)[2] == "toolResult: left; right"
+
+
+@pytest.mark.parametrize("odd", [None, 5, b"x", {}, {"role": 5}, object(), [None], ["a"], ("a",), [[]]])
+async def test_what_is_no_message_is_refused_before_it_is_in_the_transcript(odd: Any, autojump_clock: Any) -> None:
+    agent = agent_of(says("ok"))
+    for say in (agent.prompt, agent.steer, agent.follow_up):
+        with pytest.raises(TypeError, match="a message is a dict"):
+            await say(odd)
+    await agent.prompt("go")
+    assert transcript(agent) == ["user: go", "assistant: ok"]
+
+
+@pytest.mark.parametrize("odd", [float("nan"), {1, 2}, b"x"])
+def test_a_message_that_no_session_can_keep_does_not_come_into_its_queue(odd: Any) -> None:
+    async def body(machine: SimulatedMachine) -> None:
+        async with wired(machine, [says("ok")]) as it:
+            note: Any = {"role": "custom", "customType": "n", "content": "", "display": True, "details": odd}
+            with pytest.raises(CallError, match="no spelling in JSON"):
+                await it.agent.steer({**note, "timestamp": 1})
+            assert not it.agent.has_queued_messages
+            await it.agent.steer("S")
+            await it.agent.prompt("go")
+            assert it.says() == ["user: go", "user: S", "assistant: ok"]
+
+    run_seeded(1, lambda: body(SimulatedMachine()))
 
 
 WAITS: dict[str, Callable[[Agent], Any]] = {"aclose": lambda agent: agent.aclose(), "wait": lambda a: a.wait_for_idle()}
