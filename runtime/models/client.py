@@ -83,7 +83,7 @@ async def open_model_client(
     try:
         import httpx
     except ImportError:
-        text = "asking models needs httpx: install strataflow[models]"
+        text = "asking models needs httpx: pip install httpx, or strataflow[models]"
         raise ModelError("E_MODEL_EXTRA", text, extra="models") from None
     if base_url is not None and not is_address(base_url):
         raise ModelError("E_MODEL_ADDRESS", f"base_url can not be used: {ADDRESS_RULE}")

@@ -100,6 +100,7 @@ class _Outcome:
 
     def lines(self) -> list[str]:
         report, verdict = self.report, self.verdict
+        under_way = "1 patch was" if verdict.unanswered == 1 else f"{verdict.unanswered} patches were"
         kept = "" if not verdict.unanswered else f"; {verdict.unanswered_kept} of them had been stored"
         effective = f"Effective memory of session {report['session']}:"
         return [
@@ -108,7 +109,7 @@ class _Outcome:
             + f" ({report['patches_per_second']} a second, {report['durability']} durability)",
             f"  {verdict.present} of them stand in the state, {verdict.acknowledged - verdict.present} were overwritten"
             " by later acknowledged ones",
-            f"  {verdict.unanswered} patches were under way when their client was killed{kept}",
+            f"  {under_way} under way when their client was killed{kept}",
             _checked("every acknowledged patch is accounted for", not verdict.faults),
             *(f"    {fault}" for fault in verdict.faults[:_FAULTS_SHOWN]),
             _checked(f"all {report['files']} files parse", not report["bad_file"]) + f"{report['bad_file']}",
@@ -120,8 +121,14 @@ class _Outcome:
             pretty(report["effective"]),
             "",
             f"The store: {report['store']}",
-            f"To look around: strataflow log --agent-dir {report['agent_dir']}",
+            f"To look around: {_program()} log --agent-dir {report['agent_dir']}",
         ]
+
+
+def _program() -> str:
+    """What to type to start it again: ``make demo`` runs it from a folder in which no shell looks."""
+    is_elsewhere = Path(sys.argv[0]).name == "strataflow" and shutil.which("strataflow") is None
+    return sys.argv[0] if is_elsewhere else "strataflow"
 
 
 def _backup_lines(found: BackupVerdict) -> list[str]:

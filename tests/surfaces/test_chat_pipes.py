@@ -113,7 +113,10 @@ def test_a_missing_extra_and_a_broken_script_are_told_before_anything_is_opened(
     environment = {**os.environ, "PYTHONPATH": paths, "OPENAI_API_KEY": "a-key-of-nobody"}
     done = chat(chat_command(tmp_path, model="openai:gpt-4o"), "Hello", env=environment)
     assert done.returncode == 1
-    assert done.stderr == "strataflow chat: E_MODEL_EXTRA: asking models needs httpx: install strataflow[models]\n"
+    assert (
+        done.stderr
+        == "strataflow chat: E_MODEL_EXTRA: asking models needs httpx: pip install httpx, or strataflow[models]\n"
+    )
     done = chat(chat_command(tmp_path, model=script(tmp_path, {"block": []})), "Hello")
     assert done.returncode == 1
     assert done.stderr.startswith("strataflow chat: E_AGENT_SCRIPT: turn 1 of the script")

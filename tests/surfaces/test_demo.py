@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from strataflow.runtime.surfaces import demo_command
 from strataflow.runtime.surfaces.demo_check import (
     Claim,
     Verdict,
@@ -137,3 +138,21 @@ def test_the_demo_shows_people_what_it_did_and_can_leave_nothing(tmp_path: Path)
     assert "got SIGKILL" in done.stderr
     assert "\x1b" not in done.stdout + done.stderr
     assert not (tmp_path / "agent").exists()
+
+
+@pytest.mark.parametrize(
+    "started, paths, shown",
+    [
+        (".venv/bin/strataflow", "", ".venv/bin/strataflow"),
+        (".venv/bin/strataflow", "bin", "strataflow"),
+        ("src/strataflow/__main__.py", "", "strataflow"),
+    ],
+)
+def test_the_demo_ends_with_a_command_that_can_be_typed_as_it_stands(
+    started: str, paths: str, shown: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "strataflow").touch(mode=0o755)
+    monkeypatch.setenv("PATH", str(tmp_path / paths if paths else tmp_path))
+    monkeypatch.setattr(sys, "argv", [started, "demo"])
+    assert demo_command._program() == shown

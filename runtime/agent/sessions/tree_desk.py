@@ -97,7 +97,12 @@ class TreeOfSession:
 
     async def move(self, call: Callable[[], T], /) -> T:
         """See ``TreeDesk``."""
-        return await to_its_end(lambda: self.session_actor.ask(MoveTree(lambda tree: call())))
+
+        async def moved() -> T:
+            made: T = (await self.session_actor.ask(MoveTree(lambda tree: call()))).told()
+            return made
+
+        return await to_its_end(moved)
 
 
 async def to_its_end(ask: Callable[[], Awaitable[T]]) -> T:
