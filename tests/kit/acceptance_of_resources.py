@@ -11,6 +11,6 @@ def host_cases(first: int, last: int) -> list[str]:
 
 
 OF_RESOURCES: Mapping[str, list[str]] = {
-    "Host: compaction and branch summary": ["host 3.4.1", *host_cases(95, 131)],
+    "Host: compaction and branch summary": host_cases(95, 131),
     "Host: context files, skills, templates": host_cases(132, 154),
 }
