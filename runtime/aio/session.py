@@ -203,6 +203,10 @@ class Session:
         """See there."""
         self._bridge.ask(self._inner.note_compaction)
 
+    def note_repair(self, count: int) -> None:
+        """See there."""
+        self._bridge.ask(lambda: self._inner.note_repair(count))
+
     async def fork(self, child_id: str, *, entries: HostEntries | None = None) -> Session:
         """See there."""
         made: list[session.Session] = []
