@@ -174,7 +174,8 @@ class AgentRun:
         else:
             self.shown._apply(event)
         for listener in [*self.listeners()]:
-            await settled(listener(event, self.signal))
+            if (heard := listener(event, self.signal)) is not None:
+                await settled(heard)
 
     async def _append(self, message: AgentMessage, queue_id: str | None) -> None:
         def arrived() -> None:
