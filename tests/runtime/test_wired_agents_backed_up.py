@@ -39,7 +39,9 @@ async def test_an_answered_prompt_is_backed_up_at_the_remote_without_the_convers
         assert (pushed.outcome, pushed.commit) == ("pushed", made.remote_head())
     files = git(made.remote, "ls-tree", "-r", "--name-only", "main").split()
     assert f"{FOLDER}/s1/runtime.json" in files
-    assert git(made.remote, "grep", "-l", "to What is remembered", "main").split() == [f"main:{FOLDER}/s1/patches.jsonl"]
+    assert git(made.remote, "grep", "-l", "to What is remembered", "main").split() == [
+        f"main:{FOLDER}/s1/patches.jsonl"
+    ]
     assert not any(name.endswith(".jsonl") and not name.endswith("patches.jsonl") for name in files)
 
 

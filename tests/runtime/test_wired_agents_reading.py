@@ -128,7 +128,8 @@ def test_what_memory_says_of_a_skill_is_one_more_block_of_the_result() -> None:
             result: Any = found.agent.state.messages[2]
             text, note = (block["text"] for block in result["content"])
             assert text == "print(1)"
-            assert A in note and "cwd" in note
+            assert A in note
+            assert "cwd" in note
             assert not result["isError"]
             said = [message for message in found.entries() if message["type"] == "message"]
             assert said[2]["message"]["content"][1]["text"] == note  # also where it is kept

@@ -48,8 +48,8 @@ class ConversationRules:
       retry, compaction: when it asks again, and when it compacts by itself.
       summarizer: writes summaries; None: the agent's own model.
       find_model: gives the model with this provider and id, or raises, when a session is resumed.
-      when_settled: awaited after all that a prompt has led to, however it ended, but not if it was cancelled: a backup
-        is due then.
+      when_settled: awaited after all that a prompt has led to, however it ended, but not if it was cancelled. The
+        runtime makes backups of the memory by itself.
       read_path: the file that a tool call reads, absolute or seen from the session's directory, or None. Asked before
         the call and after it. Its cards are compiled from what was read.
     """
