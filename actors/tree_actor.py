@@ -54,10 +54,13 @@ class TreeAnswer:
 @final
 @attrs.frozen
 class TreeCall(Request[TreeAnswer]):
-    """Do something with the tree, in a worker thread. ``failed``: told of an error that nobody waits for."""
+    """Do something with the tree, in a worker thread. ``failed``: told of an error that nobody waits for.
+
+    ``is_brief``: it touches no file, and is done in its turn without a thread."""
 
     call: Callable[[TraceTree], Any]
     failed: Callable[[Exception], None] = lambda error: None
+    is_brief: bool = False
 
 
 @final
@@ -134,7 +137,8 @@ class TreeCell:
 
         assert self.ref is not None
         try:
-            self.ref.tell_nowait(TreeCall(_begin_run if is_running else TraceTree.end_run, self._failed))
+            call = _begin_run if is_running else TraceTree.end_run
+            self.ref.tell_nowait(TreeCall(call, self._failed, is_brief=not is_running))
         except (trio.WouldBlock, StoreError) as error:
             # No room, or the end: the run goes on as if it were none, and may continue behind others' entries.
             self._failed(error)
@@ -234,6 +238,8 @@ class TreeActor:
 
     async def _handle(self, message: TreeCall) -> TreeAnswer:
         try:
+            if message.is_brief:
+                return TreeAnswer(message.call(self.cell.tree))
             return TreeAnswer(await self.cell.carry_out(message.call))
         except Exception as error:  # of whatever kind (T4)
             message.failed(error)

@@ -141,7 +141,17 @@ class TreeShelf:
             text = f"several session files have the id {shown(session_id)}: {', '.join(found)}; open one of them with "
             raise StoreError("E_BRANCH", text + "SessionTree.open, and give it as tree", path=folder)
         options = TreeOptions(self.level, "user")
-        tree = open_tree(TraceTree, self._seams, found[0], options, default_cwd=cwd, session_dir=folder, cwd=cwd)
+        # A power cut may have left an empty file: the session begins anew, as the one that it is.
+        tree = open_tree(
+            TraceTree,
+            self._seams,
+            found[0],
+            options,
+            default_cwd=cwd,
+            session_dir=folder,
+            cwd=cwd,
+            session_id=session_id,
+        )
         told = tree.get_session_id()
         if told != session_id:
             text = f"{found[0]} is named after session {shown(session_id)} and says that it is {shown(told)}"

@@ -79,12 +79,14 @@ class _Call:
                     if self.signal.is_set:
                         break
                     self.last = event.get("partial", self.last)
+                    self.signal._spare(scope)
                     try:
-                        with self.signal._sparing(scope):
-                            await on_event(event)
+                        await on_event(event)
                     except Exception as error:
                         failure = error  # raised below: it is none of the client's business
                         break
+                    finally:
+                        self.signal._claim(scope)
         if failure is not None:
             raise failure
         if final is None and not self.signal.is_set:

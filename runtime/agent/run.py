@@ -174,7 +174,9 @@ class AgentRun:
         else:
             self.shown._apply(event)
         for listener in [*self.listeners()]:
-            await settled(listener(event, self.signal))
+            heard: Any = listener(event, self.signal)
+            if heard is not None:  # a plain function: nothing to wait for
+                await settled(heard)
 
     async def _append(self, message: AgentMessage, queue_id: str | None) -> None:
         def arrived() -> None:

@@ -48,13 +48,15 @@ class AbortSignal:
             finally:
                 self._scopes.discard(scope)
 
-    @contextmanager
-    def _sparing(self, scope: trio.CancelScope) -> Iterator[None]:
-        """Code of others inside of such a scope: an abortion meanwhile cancels the scope only behind it."""
+    def _spare(self, scope: trio.CancelScope) -> None:
+        """Code of others follows inside of such a scope: an abortion cancels the scope only behind it, in ``_claim``.
+
+        Two plain methods: this is done for each piece of an answer.
+        """
         self._scopes.discard(scope)
-        try:
-            yield
-        finally:
-            self._scopes.add(scope)
-            if self.is_set:
-                scope.cancel()
+
+    def _claim(self, scope: trio.CancelScope) -> None:
+        """The code of others is over."""
+        self._scopes.add(scope)
+        if self._event.is_set():
+            scope.cancel()

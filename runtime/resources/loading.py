@@ -11,15 +11,23 @@ from typing import final
 import attrs
 import trio
 
+from ...store.artifacts import Provenance, RegisteredSkill
 from ..places import agent_folder
 from . import files
 from .context_files import ContextFile, find_context_files
 from .diagnoses import ResourceDiagnosis
 from .finding import PROJECT_FOLDER, ResourcePaths, sources_of
 from .scanning import scan_skills, scan_templates
-from .skills import Skill, expand_skill
+from .skills import ResourceScope, Skill, expand_skill
 from .system_prompt import build_system_prompt
 from .templates import PromptTemplate, expand_template
+
+_PROVENANCES: Mapping[ResourceScope, Provenance] = {
+    "user": "user",
+    "package": "user",
+    "project": "project",
+    "given": "temporary",
+}
 
 
 @final
@@ -61,6 +69,11 @@ class Resources:
             snippets=snippets,
             guidelines=guidelines,
         )
+
+    def registered_skills(self) -> tuple[RegisteredSkill, ...]:
+        """The skills as a session wants them: ``session.registered_skills(resources.registered_skills())``. Those of
+        packages are the user's; those that were given by hand are there for the session."""
+        return tuple(RegisteredSkill(skill.path, _PROVENANCES[skill.scope], skill.name) for skill in self.skills)
 
     def expand(self, text: str) -> str:
         """What a user typed as the agent is to get it: ``/skill:NAME …`` and ``/TEMPLATE …`` are replaced."""

@@ -38,10 +38,11 @@ class WorldSetting:
     steps: int = 200
     durability: Durability = "power"
     session_files: int = 0
+    agents: int = 0
 
     def resized(self, size: Size, plan: FaultPlan) -> WorldSetting:
         """The same with another size and plan."""
-        return WorldSetting(plan, size.processes, size.writers, size.steps, self.durability, self.session_files)
+        return attrs.evolve(self, faults=plan, processes=size.processes, writers=size.writers, steps=size.steps)
 
     def run(self, seed: int) -> Report:
         """One world with the scripted workload."""
@@ -53,6 +54,7 @@ class WorldSetting:
             steps=self.steps,
             durability=self.durability,
             session_files=self.session_files,
+            agents=self.agents,
         )
 
     def run_lean(self, seed: int) -> Report:

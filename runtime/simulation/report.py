@@ -18,7 +18,7 @@ class Report:
     """The report of one run.
 
     Attributes:
-      seed, processes, writers, steps_wanted, plan, durability, session_files: what was asked for.
+      seed, processes, writers, steps_wanted, plan, durability, session_files, agents: what was asked for.
       is_scripted: whether the workload was that of ``strataflow simulate``; one's own has as many calls as it makes.
       trace_hash: SHA-256 over the trace, in hexadecimal digits. Equal seeds and equal code give equal traces.
       steps: calls that clients made.
@@ -50,6 +50,7 @@ class Report:
     durability: Durability = "power"
     is_scripted: bool = True
     session_files: int = 0
+    agents: int = 0
 
     def __repr__(self) -> str:
         return f"<Report of seed {self.seed}: {'well' if self.is_ok else self.violations[0].rule}>"
@@ -72,10 +73,12 @@ class Report:
             size = f"--writers {self.writers} --processes {self.processes} --steps {self.steps_wanted}"
             end = "" if level == "power" else f" --durability {level}"
             end += f" --session-files {self.session_files}" if self.session_files else ""
+            end += f" --agents {self.agents}" if self.agents else ""
             return f"strataflow simulate --seed {self.seed} {size} --faults '{self.plan}'{end}"
         size = f"processes={self.processes}, writers={self.writers}"
         end = "" if level == "power" else f", durability={level!r}"
         end += f", session_files={self.session_files}" if self.session_files else ""
+        end += f", agents={self.agents}" if self.agents else ""
         return f"simulate(…, seed={self.seed}, faults=FaultPlan.parse({str(self.plan)!r}), {size}{end})"
 
     def require_ok(self) -> Report:

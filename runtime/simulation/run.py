@@ -7,17 +7,20 @@ import random
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 
 import attrs
 import trio
 import trio._core._run as trio_run
 
 from ...store import Durability
+from .agents import SimulatedAgents
 from .checker import check as check_history
 from .ending import Check, look_at_everything
 from .fault_plan import FaultPlan
 from .history import Violation
 from .patience import DEADLINE_S, Impulse
+from .process import Process
 from .report import Report
 from .script import scripted
 from .seams import hash_of
@@ -36,6 +39,7 @@ def simulate(
     check: Check | None = None,
     durability: Durability = "power",
     session_files: int = 0,
+    agents: int = 0,
 ) -> Report:
     """Run one simulated world and judge it.
 
@@ -50,6 +54,7 @@ def simulate(
         violation.
       durability: of the store; at ``"process"`` a power cut may take the newest changes away.
       session_files: so many clients besides append to session trees, each in ``steps / session_files`` steps.
+      agents: so many agents with sessions talk besides, each until some prompts are answered.
 
     Nothing of it touches a disk, a clock or another process. It runs an event loop of its own, so it can not be called
     from inside one.
@@ -70,9 +75,10 @@ def simulate(
         worlds.append(world)
         share = steps // max(1, session_files)
         trees = SessionFiles(seed, session_files, share, durability, lambda: len(world.history.cuts))
+        talks = _agents(world, agents)
         with _hearing(world), trio.move_on_after(DEADLINE_S) as limit:
-            await world.live(trees.beside(chosen, processes), limit)
-            await look_at_everything(world, check)
+            await world.live(talks.beside(trees.beside(chosen, processes), processes), limit)
+            await look_at_everything(world, _all_checks(talks.judge, check))
             for text in trees.judge(world.grounds.machine):
                 world.found("session-file", text)
         if limit.cancelled_caught and not world.troubles.violations:
@@ -88,7 +94,24 @@ def simulate(
         )
     real_s = time.perf_counter() - started_s
     report = _report(worlds[0], steps, is_scripted=workload is None, virtual_s=virtual[0], real_s=real_s)
-    return attrs.evolve(report, session_files=session_files)
+    return attrs.evolve(report, session_files=session_files, agents=agents)
+
+
+def _agents(world: World, count: int) -> SimulatedAgents:
+    def is_alone() -> bool:
+        return not world.injector.counts.get("foreign")
+
+    found = partial(world.found, "agent")
+    return SimulatedAgents(world.seed, count, world.durability, found, lambda: len(world.history.cuts), is_alone)
+
+
+def _all_checks(first: Check, second: Check | None) -> Check:
+    async def both(process: Process) -> None:
+        await first(process)
+        if second is not None:
+            await second(process)
+
+    return both
 
 
 def _report(world: World, steps: int, *, is_scripted: bool, virtual_s: float, real_s: float) -> Report:

@@ -45,6 +45,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser.add_argument(
         "--session-files", type=_count, default=0, metavar="N", help="clients besides that append to session files"
     )
+    parser.add_argument("--agents", type=_count, default=0, metavar="N", help="agents with sessions that talk besides")
     parser.add_argument("--shrink", action="store_true", help="make a run that fails smaller")
     parser.add_argument(
         "--trace", metavar="FILE", help="write the trace of the run, with --seeds of the first that fails"
@@ -65,7 +66,7 @@ def run(arguments: argparse.Namespace) -> int:
         if getattr(arguments, name) < 1:
             raise UsageError(f"--{name} must be at least 1")
     sizes = arguments.processes, arguments.writers, arguments.steps
-    setting = WorldSetting(plan, *sizes, arguments.durability, arguments.session_files)
+    setting = WorldSetting(plan, *sizes, arguments.durability, arguments.session_files, arguments.agents)
     failed = (_one if arguments.seeds is None else _many)(setting, arguments)
     for report in failed[:1] if arguments.shrink else ():
         _shrink(report, setting, arguments)

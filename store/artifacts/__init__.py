@@ -30,7 +30,7 @@ from .rehydration import (
     plan_rehydration,
 )
 from .selection import Match, check_tags, select_cards
-from .skills import Digest, RegisteredSkill, is_current_skill, skill_note, skills_from
+from .skills import Digest, Provenance, RegisteredSkill, is_current_skill, skill_note, skills_from
 from .sources import is_canonical, registered_paths, resolved
 
 __all__ = [
@@ -49,6 +49,7 @@ __all__ = [
     "Judgement",
     "Match",
     "Missing",
+    "Provenance",
     "ReadIntent",
     "RegisteredSkill",
     "RehydrationPhase",

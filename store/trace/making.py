@@ -72,9 +72,11 @@ def open_tree(
     default_cwd: str,
     session_dir: str | None = None,
     cwd: str | None = None,
+    session_id: str | None = None,
     is_read_only: bool = False,
 ) -> T:
-    """The session in a file. A path that does not exist, and an empty file, is a new session bound to that path.
+    """The session in a file. A path that does not exist, and an empty file, is a new session bound to that path, with
+    ``session_id`` if one is given.
 
     A file of an older version is replaced by what it is in version 3, unless ``is_read_only``.
 
@@ -85,7 +87,7 @@ def open_tree(
     file = SessionFile(path, seams, options.durability, options.tell)
     found = file.look()
     if not is_read_only and (found is None or not found.size_bytes):
-        tree = begin_tree(kind, seams, cwd or default_cwd, folder, options, path=path)
+        tree = begin_tree(kind, seams, cwd or default_cwd, folder, options, path=path, session_id=session_id)
         if found is not None:
             tree.write_header()
         return tree

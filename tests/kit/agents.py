@@ -8,6 +8,7 @@ from typing import Any
 import trio
 
 from strataflow.agent import AbortSignal, Agent, AgentMessage, Tool, ToolResult, scripted_model
+from strataflow.runtime.simulation.agents import ill_formed
 
 ANY: Mapping[str, Any] = {"type": "object"}
 
@@ -66,13 +67,5 @@ def agent_of(*turns: Mapping[str, Any], tools: Sequence[Tool] = (), **more: Any)
 
 def check_well_formed(messages: Sequence[Any]) -> None:
     """Every tool call of a whole answer has exactly one result before the next message of another kind."""
-    waiting: list[str] = []
-    for message in messages:
-        if message["role"] == "toolResult":
-            assert message["toolCallId"] in waiting, f"a result without a call: {message}"
-            waiting.remove(message["toolCallId"])
-            continue
-        assert waiting == [], f"calls without results: {waiting}"
-        if message["role"] == "assistant" and message["stopReason"] not in ("error", "aborted"):
-            waiting = [block["id"] for block in message["content"] if block["type"] == "toolCall"]
-    assert waiting == [], f"calls without results: {waiting}"
+    fault = ill_formed(messages)
+    assert fault is None, fault

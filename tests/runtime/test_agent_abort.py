@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from itertools import pairwise
 from typing import Any
 
 import attrs
@@ -120,7 +121,7 @@ async def test_an_aborted_run_waits_for_its_tools_and_asks_no_model_for_real(aut
     check_well_formed(agent.state.messages)
 
 
-async def test_a_run_lets_other_tasks_run_whatever_its_model_does(autojump_clock: Any) -> None:
+async def test_each_turn_lets_other_tasks_run_whatever_its_model_does(autojump_clock: Any) -> None:
     @asynccontextmanager
     async def at_once(model: Any, request: Any, options: Any) -> AsyncIterator[Any]:
         async def events() -> AsyncIterator[Any]:
@@ -128,18 +129,25 @@ async def test_a_run_lets_other_tasks_run_whatever_its_model_does(autojump_clock
             message = {"role": "assistant", "content": [], "stopReason": "stop", "usage": usage, "timestamp": 0}
             yield {"type": "done", "message": message}
 
+        asked.append(steps.count)
         yield events()
 
-    agent, turned = Agent(stream_fn=at_once), []
+    class Steps(trio.abc.Instrument):
+        """Counts how often the task of the agent is begun or resumed: others may run in between."""
 
-    async def other() -> None:
-        while True:
-            await trio.lowlevel.checkpoint()
-            turned.append(True)
+        count = 0
 
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(other)
-        for _ in range(10):
-            await agent.prompt("go")
-        nursery.cancel_scope.cancel()
-    assert len(turned) >= 9
+        def before_task_step(self, task: trio.lowlevel.Task) -> None:
+            self.count += task is own
+
+    own, steps, asked = trio.lowlevel.current_task(), Steps(), list[int]()
+    agent = Agent(stream_fn=at_once)
+    for number in range(3):
+        await agent.follow_up(f"turn {number}")
+    trio.lowlevel.add_instrument(steps)
+    try:
+        await agent.prompt("go")
+    finally:
+        trio.lowlevel.remove_instrument(steps)
+    assert len(asked) == 4
+    assert all(before < after for before, after in pairwise([0, *asked]))

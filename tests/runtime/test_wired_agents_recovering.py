@@ -279,3 +279,18 @@ def test_a_model_with_an_unknown_window_is_never_too_full() -> None:
             assert compactions(found) == []
 
     play(body)
+
+
+def test_a_session_file_that_a_power_cut_left_empty_begins_anew_as_the_session_that_it_is() -> None:
+    async def body(machine: SimulatedMachine) -> None:
+        async with wired(machine, [says("one")]) as found:
+            await found.agent.prompt("first")
+            path = next(path for path in machine.disk.contents() if path.endswith("_main.jsonl"))
+        machine.disk.plant(path, "file", b"")
+        for text in ("second", "third"):
+            async with wired(machine, [says("two")], process=text) as found:
+                await found.agent.prompt(text)
+                assert found.agent.state.error is None
+                assert lines_of(machine, found.session)[0]["id"] == "main"
+
+    play(body)

@@ -164,7 +164,7 @@ class SessionHost:
             await self._begin_memory(prompts)
         assert self._memory is not None
         signal = self.agent.signal or AbortSignal()
-        yield MemoryRun(self._memory, signal, self._report_repair, self._answered.accept)
+        yield MemoryRun(self._memory, signal, self._report_repair, self._answered.accept, self.rules.read_path)
 
     # -- the parts of it ----------------------------------------------------------------------------------------------
 
