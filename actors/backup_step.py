@@ -88,9 +88,8 @@ class BackupStep:
         repository = await self.git.find()
         noted = await self.git.head(repository)
         async with self._mutex(repository, patience_s):
-            if await self.git.head(repository) != noted:
-                raise _moved(noted)
             record = await work(lambda: read_record(disk, layout))
+            noted = _after_waiting(noted, await self.git.head(repository), record)
             if noted.commit is not None and record.moving == noted.commit:
                 await tell_index(self.git, repository, noted.commit)  # G2, for a process that was killed
             listing = await self._listing(noted)
@@ -270,6 +269,15 @@ def _oid_chars(noted: Head, changes: Mapping[str, Entry | None]) -> int:
     """How long the ids of this repository are: there are two kinds. Without a commit everything is a new file."""
     known = noted.commit or next((entry.oid for entry in changes.values() if entry is not None), "")
     return len(known) or _SHA1_CHARS
+
+
+def _after_waiting(noted: Head, found: Head, record: BackupRecord) -> Head:
+    """Where the branch stands now. A backup that another process made meanwhile is built upon; whatever else moved the
+    branch was somebody's own work (case 109)."""
+    is_ours = found.branch == noted.branch and found.commit is not None and found.commit == record.commit
+    if found != noted and not is_ours:
+        raise _moved(noted)
+    return found
 
 
 def _moved(noted: Head) -> BackupError:

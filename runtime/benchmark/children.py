@@ -50,10 +50,10 @@ def run_children(job: str, arguments: Sequence[dict[str, Any]]) -> list[Any]:
         return [answer_of(child) for child in children]
 
 
-def begin(child: subprocess.Popen[str]) -> None:
-    """Let a child that is ready begin its work."""
+def begin(child: subprocess.Popen[str], word: str = "go") -> None:
+    """Let a child that is ready begin its work; ``word``: which, if it has a choice."""
     assert child.stdin is not None
-    child.stdin.write("go\n")
+    child.stdin.write(f"{word}\n")
     child.stdin.flush()
 
 

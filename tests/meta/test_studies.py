@@ -8,14 +8,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import trio
 
 from kit.holds import holds
 from kit.source_tree import ROOT, read
-from strataflow.runtime import Session
+from strataflow.runtime import Session, open_runtime
 from strataflow.runtime.benchmark.provenance import BENCHMARK, PACKAGE, source_hash
 from strataflow.runtime.benchmark.studies import STUDIES, run_study
+from strataflow.runtime.benchmark.studies.backing import Backing
 from strataflow.runtime.benchmark.studies.bounds import bound
 from strataflow.runtime.benchmark.studies.phases import Phase, distribution, phase
+from strataflow.runtime.benchmark.studies.publishers import Backed, Publishers
 from strataflow.runtime.benchmark.studies.study import StudyReport
 from strataflow.runtime.benchmark.studies.workload import (
     SMOKE,
@@ -142,6 +145,7 @@ def test_a_lifecycle_runs_resumes_and_tells_every_field(tmp_path: Path) -> None:
         assert entry["openSession"]["count"] == entry["resumeRuntime"]["count"] == SMOKE.samples
         assert entry["postResume"]["baselineUnchanged"]
         assert entry["nativeRead"] == {"count": 2, "bytes": 2 * (15 + SMOKE.transcript_bytes)}
+    assert any("Git" in text for text in told["notMeasured"])
     assert plain["contextBytesPerRun"][1] > plain["contextBytesPerRun"][0] + SMOKE.transcript_bytes
     _is_whole(told)
 
@@ -166,12 +170,68 @@ def test_two_publishers_patch_at_once_and_nothing_is_lost(tmp_path: Path) -> Non
     report = run_study("publishers", str(tmp_path), smoke=True)
     assert report.failures == []
     told = json.loads(json.dumps(report.to_json()))
-    cases = {(case["sameCwd"], case["scope"]) for case in told["publishers"]}
-    assert cases == {(same, scope) for same in (True, False) for scope in ("session", "global")}
+    cases = {(case["sameCwd"], case["scope"], case["backups"] is not None) for case in told["publishers"]}
+    assert cases == {
+        (same, scope, backed) for same in (True, False) for scope in ("session", "global") for backed in (False, True)
+    }
     for case in told["publishers"]:
-        assert (case["attempts"], case["accepted"], case["failed"], case["errors"]) == (4, 4, 0, {})
-        assert case["wallMs"]["count"] == SMOKE.rounds
+        # With backups there are two turns more while a push is held, and one of one publisher alone.
+        attempts = 4 if case["backups"] is None else 9
+        assert (case["attempts"], case["accepted"], case["failed"], case["errors"]) == (attempts, attempts, 0, {})
+        assert case["answers"] == attempts
+        assert case["wallMs"]["count"] == case["answerMs"]["count"] == SMOKE.rounds
+        if case["backups"] is not None:
+            _is_backed_up(case["backups"])
+    for part in told["phases"]:
+        assert ("a clone of the remote has the files of the store" in part["checks"]) == ("backups" in part["name"])
+    assert not any("Git" in text for text in told["notMeasured"])
+    assert "answers that waited for a push" in report.to_markdown()
     _is_whole(told)
+
+
+def _is_backed_up(told: dict[str, Any]) -> None:
+    """Answers of every round and of the turns after it were committed and pushed, and none of them waited."""
+    # At least the push that was held, and that of the last answer; on a busy machine others may be deferred.
+    assert 2 <= told["pushes"] <= told["commits"] <= 9
+    troubles = ("skippedPushes", "failedPushes", "deferredBackups", "failedBackups")
+    assert all(told[name] >= 0 for name in troubles)
+    assert (told["answersThatWaitedForPush"], told["answersWhilePushIsHeld"]) == (0, 2)
+    assert told["quietMs"]["count"] == SMOKE.rounds
+    assert told["answerWhilePushIsHeldMs"]["count"] == 1
+
+
+@holds("B10")
+def test_publishers_without_git_say_that_backups_were_not_measured() -> None:
+    def not_measured(*entries: Publishers) -> list[str]:
+        return StudyReport("publishers", {}, entries, [], [], (True, True)).not_measured
+
+    plain, backed = Publishers(True, "session"), Publishers(True, "session", Backed())
+    assert any("no Git" in text for text in not_measured(plain))
+    assert not any("Git" in text for text in not_measured(plain, backed))
+
+
+def test_a_clone_that_lacks_something_is_not_taken_for_the_store(tmp_path: Path) -> None:
+    store = str(tmp_path / "store")
+    backing = Backing.made(str(tmp_path), store)
+
+    async def publish() -> None:
+        async with open_runtime(store=store) as runtime:
+            session = await runtime.open_session("/project", "s1", "active")
+            await session.patch_state(session={"working": {"a": 1}})
+            await session.accept_response("done")
+            await runtime.backups.wait_pushed()
+
+    trio.run(publish)
+    assert backing.is_pushed()
+    assert (backing.commits(), backing.pushes()) == (1, 1)
+    clone = backing.cloned()
+    assert backing.is_equal(clone)
+    patches = next(Path(clone).rglob("s1/patches.jsonl"))
+    whole = patches.read_bytes()
+    patches.write_bytes(whole[:-1])
+    assert not backing.is_equal(clone)
+    patches.unlink()
+    assert not backing.is_equal(clone)
 
 
 def _is_whole(told: dict[str, Any]) -> None:
@@ -184,7 +244,7 @@ def _is_whole(told: dict[str, Any]) -> None:
     assert told["runtimeSourceUnchanged"]
     assert told["workloadSourceUnchanged"]
     assert told["exitCode"] == 0
-    assert any("Git" in text for text in told["notMeasured"])
+    assert told["notMeasured"]
     assert told["configuration"]["historyLimit"] == 7
     assert told["version"] == 3
     assert told["dependencies"]["trio"]

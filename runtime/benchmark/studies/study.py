@@ -40,7 +40,7 @@ _LIMITS = (
 _NOT_MEASURED = {
     "trajectory": ("requests of a real provider",),
     "lifecycle": ("backups with Git, which the measure `backups` has", "packaged resources", "a running Pi"),
-    "publishers": ("backups with Git, which the measure `backups` has", "a running Pi"),
+    "publishers": ("a running Pi",),
 }
 
 
@@ -81,6 +81,13 @@ class StudyReport:
         return found
 
     @property
+    def not_measured(self) -> list[str]:
+        """What belongs to the question and was left out."""
+        cases = [entry for entry in self.entries if isinstance(entry, Publishers)]
+        has_git = not cases or any(case.backed is not None for case in cases)
+        return [*_NOT_MEASURED[self.name], *([] if has_git else ["backups, since there is no Git"])]
+
+    @property
     def exit_code(self) -> int:
         """0 if everything is as it should be, else 1."""
         return int(bool(self.failures))
@@ -98,7 +105,7 @@ class StudyReport:
             **compared,
             "bounds": [each.to_json() for each in self.bounds],
             "phases": [part.to_json(with_times=self.name != "trajectory") for part in self.phases],
-            "notMeasured": list(_NOT_MEASURED[self.name]),
+            "notMeasured": self.not_measured,
             "failures": self.failures,
             "runtimeSourceUnchanged": self.is_unchanged[0],
             "workloadSourceUnchanged": self.is_unchanged[1],
@@ -123,7 +130,7 @@ class StudyReport:
         lines = [self.tables(), "Checked:  "]
         for part in self.phases:
             lines.append(f"{'passed' if part.is_passed else 'FAILED'}: {part.name} ({len(part.checks)} checks)  ")
-        lines += ["", f"Not measured: {'; '.join(_NOT_MEASURED[self.name])}.", ""]
+        lines += ["", f"Not measured: {'; '.join(self.not_measured)}.", ""]
         shown = ("python", "platform", "sourceCommit", "runtimeSourceHash", "workloadSourceHash")
         lines += [f"{name}: {self.about[name]}  " for name in shown]
         lines += [f"{name}: {version}  " for name, version in self.about["dependencies"].items()]

@@ -89,24 +89,55 @@ def lifecycle_table(entries: Sequence[Lifecycle]) -> str:
 
 
 def publishers_table(entries: Sequence[Publishers]) -> str:
-    """One line for each case."""
-    head = ["directory", "memory", "attempts", "accepted", "failed", "round p50", "round p95", "errors"]
-    rows = []
+    """One line for each case, and one for each that was backed up."""
+    head = ["directory", "memory", "backups", "attempts", "accepted", "failed"]
+    head += ["patch p50", "patch p95", "answer p50", "answer p95", "errors"]
+    rows, backed = [], []
     for entry in entries:
         found = entry.to_json()
+        place = ["same" if found["sameCwd"] else "different", found["scope"]]
         rows.append(
             [
-                "same" if found["sameCwd"] else "different",
-                found["scope"],
+                *place,
+                "no" if found["backups"] is None else "yes",
                 str(found["attempts"]),
                 str(found["accepted"]),
                 str(found["failed"]),
-                _ms(found["wallMs"], "p50"),
-                _ms(found["wallMs"], "p95"),
+                *(_ms(found[of], name) for of in ("wallMs", "answerMs") for name in ("p50", "p95")),
                 "; ".join(f"{count} × {text}" for text, count in found["errors"].items()),
             ]
         )
-    return _table(head, rows)
+        if found["backups"] is not None:
+            backed.append([*place, str(found["answers"]), *_backups(found["backups"])])
+    return f"{_table(head, rows)}\n{_table(_BACKUPS_HEAD, backed)}" if backed else _table(head, rows)
+
+
+_BACKUPS_HEAD = (
+    "directory",
+    "memory",
+    "answers",
+    "commits",
+    "backups deferred",
+    "backups failed",
+    "pushes",
+    "pushes skipped",
+    "pushes failed",
+    "answers that waited for a push",
+    "answer while one is held",
+    "quiet again p50",
+    "quiet again p95",
+)
+
+
+def _backups(found: dict[str, Any]) -> list[str]:
+    counts = "commits deferredBackups failedBackups pushes skippedPushes failedPushes".split()
+    held, waited = found["answersWhilePushIsHeld"], found["answersThatWaitedForPush"]
+    return [
+        *(str(found[name]) for name in counts),
+        f"{'not known' if waited is None else waited} of {held}",
+        _ms(found["answerWhilePushIsHeldMs"], "p50"),
+        *(_ms(found["quietMs"], name) for name in ("p50", "p95")),
+    ]
 
 
 def _ms(found: dict[str, Any] | None, name: str) -> str:
