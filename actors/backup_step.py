@@ -89,7 +89,7 @@ class BackupStep:
         noted = await self.git.head(repository)
         async with self._mutex(repository, patience_s):
             record = await work(lambda: read_record(disk, layout))
-            noted = _after_waiting(noted, await self.git.head(repository), record)
+            noted = head_to_build_on(noted, await self.git.head(repository), record)
             if noted.commit is not None and record.moving == noted.commit:
                 await tell_index(self.git, repository, noted.commit)  # G2, for a process that was killed
             listing = await self._listing(noted)
@@ -271,7 +271,7 @@ def _oid_chars(noted: Head, changes: Mapping[str, Entry | None]) -> int:
     return len(known) or _SHA1_CHARS
 
 
-def _after_waiting(noted: Head, found: Head, record: BackupRecord) -> Head:
+def head_to_build_on(noted: Head, found: Head, record: BackupRecord) -> Head:
     """Where the branch stands now. A backup that another process made meanwhile is built upon; whatever else moved the
     branch was somebody's own work (case 109)."""
     is_ours = found.branch == noted.branch and found.commit is not None and found.commit == record.commit
