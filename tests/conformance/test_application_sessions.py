@@ -20,7 +20,15 @@ from kit.agents import tool
 from kit.holds import holds
 from kit.simulated_runtimes import run_seeded
 from kit.wired_agents import SCRIPTED, Wired, is_ours, lines_of, type_of, wired
-from strataflow.agent import AgentError, ConversationRules, Model, RetrySettings, scripted_model
+from strataflow.agent import (
+    AgentError,
+    ConversationRules,
+    Model,
+    ModelRequest,
+    RetrySettings,
+    StreamOptions,
+    scripted_model,
+)
 from strataflow.compaction import CompactionError, CompactionSettings
 from strataflow.resources import Resources, parse_skill, parse_template
 from strataflow.runtime.simulation.seams import SimulatedMachine
@@ -118,11 +126,19 @@ async def custom_and_name(recorded: Recorded, machine: SimulatedMachine) -> Wire
 
 
 async def manual_compaction(recorded: Recorded, machine: SimulatedMachine) -> Wired:
-    turns = [*recorded.turns[:2], summary("SUMMARY"), summary("PREFIX SUMMARY"), recorded.turns[2]]
-    async with wired(machine, turns, mode="off", rules=KEEP) as found:
+    history, prefix = (scripted_model([summary(text)]) for text in ("SUMMARY", "PREFIX SUMMARY"))
+
+    def asked_for_summaries(model: Model, request: ModelRequest, options: StreamOptions) -> Any:
+        # Both are asked for at the same time, in whatever order; that of the prefix may be shorter.
+        is_prefix = options.max_tokens == KEEP.compaction.reserve_tokens // 2
+        return (prefix if is_prefix else history)(model, request, options)
+
+    async with wired(machine, recorded.turns, mode="off", rules=KEEP) as found:
         for prompt in recorded.prompts[:2]:
             await found.agent.prompt(prompt)
+        found.agent.stream_fn = asked_for_summaries
         compaction = await found.agent.compact()
+        found.agent.stream_fn = found.model
         expected = recorded.expected["compactResult"]
         assert (compaction.summary, compaction.tokens_before) == (_ours(expected["summary"]), expected["tokensBefore"])
         with pytest.raises(CompactionError, match=recorded.expected["secondCompactError"]):
