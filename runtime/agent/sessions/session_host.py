@@ -11,7 +11,7 @@
                  │  full: compact; something queued   │
                  ├────────────────────────────────────┘
                  v
-               settled: record what was said beside, compact what is answered, let a backup be made
+               settled: record what was said beside, compact what is answered, call ``when_settled``
 
 Only one of these goes on at a time, since the agent is occupied by all of it (host 3.2.10).
 
